@@ -1,0 +1,33 @@
+"""Build and run the oracle from a scenario in plain dictionaries (DESIGN's YAML) and a list of requests."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.oracle.fleet import Instance, Outcome, simulate
+from tests.oracle.job import Job
+from tests.oracle.latency import Linear, PhasedLinear
+from tests.oracle.routers import ROUTERS
+from tests.oracle.scheduler import KvCache
+from tests.oracle.vllm_v1 import VllmV1
+
+LATENCIES = {"linear": Linear, "phased_linear": PhasedLinear}
+SCHEDULERS = {"vllm_v1": VllmV1}
+
+
+def run(cluster: dict[str, Any], jobs: Sequence[Job]) -> Outcome:
+    """Simulate `jobs` (sorted by arrival) on a cluster as the scenario file writes it."""
+    instances = [
+        Instance(
+            scheduler=_build(SCHEDULERS, group["scheduler"], KvCache(**group.get("kv_cache", {}))),
+            latency=_build(LATENCIES, group["latency"]),
+            role=group.get("role", "unified"),
+        )
+        for group in cluster["instances"]
+        for _ in range(group.get("count", 1))
+    ]
+    router = ROUTERS[cluster.get("router", {}).get("kind", "round_robin")]()
+    return simulate(jobs, instances, router)
+
+
+def _build(kinds: dict[str, Any], config: dict[str, Any], *args: Any) -> Any:
+    return kinds[config["kind"]](*args, **{key: value for key, value in config.items() if key != "kind"})
