@@ -19,6 +19,7 @@ class Job:
     computed: int = 0  # tokens with KV here, those of batches in flight included
     owed: int = 0  # tokens that batches in flight will emit (asynchronous scheduling)
     blocks: int = 0  # KV blocks held
+    prefill_goal: int = 0  # known tokens when it was admitted: below that it is still prefilling
 
     instance: int = -1
     decode_instance: int = -1
@@ -33,6 +34,10 @@ class Job:
     def known(self) -> int:
         """Tokens whose KV must exist before the next token can be sampled."""
         return self.prompt + self.emitted
+
+    @property
+    def is_prefilling(self) -> bool:
+        return self.computed < self.prefill_goal
 
     @property
     def first_token(self) -> float | None:

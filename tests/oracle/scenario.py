@@ -6,12 +6,16 @@ from typing import Any
 from tests.oracle.fleet import Instance, Outcome, simulate
 from tests.oracle.job import Job
 from tests.oracle.latency import Linear, PhasedLinear
+from tests.oracle.orca import Orca
 from tests.oracle.routers import ROUTERS
+from tests.oracle.sarathi import Sarathi
 from tests.oracle.scheduler import KvCache
+from tests.oracle.static import Static
+from tests.oracle.vllm_v0 import VllmV0
 from tests.oracle.vllm_v1 import VllmV1
 
 LATENCIES = {"linear": Linear, "phased_linear": PhasedLinear}
-SCHEDULERS = {"vllm_v1": VllmV1}
+SCHEDULERS = {"vllm_v1": VllmV1, "vllm_v0": VllmV0, "sarathi": Sarathi, "orca": Orca, "static": Static}
 
 
 def run(cluster: dict[str, Any], jobs: Sequence[Job]) -> Outcome:

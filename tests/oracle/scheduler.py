@@ -83,6 +83,30 @@ class Scheduler:
         job.preemptions += 1
         self.waiting.push_preempted(job)
 
+    def make_room(self, job: Job, victims: list[Job]) -> bool:
+        """vllm_v0 and sarathi: a decode needs one free block, whether or not it will take it. Preempts the last of
+        `victims` until there is one, and the request itself when none is left. Returns whether anyone was preempted."""
+        preempted = False
+        while self.free < 1 and job in self.running:
+            self.preempt(victims.pop() if victims else job)
+            preempted = True
+        return preempted
+
+    def grant_decode(self, job: Job) -> Grant:
+        """One token on top of what is computed, and a block for it if the last one is full."""
+        context = job.computed
+        self.take(job, max(job.blocks, self.blocks(context + 1)))
+        job.compute(1)
+        return Grant(job, context, 1, is_decode=True, emits=True)
+
+    def grant_prefill(self, job: Job, tokens: int) -> Grant:
+        """The next piece of the prompt; its last piece emits. Blocks are the caller's business."""
+        context = job.computed
+        if context == 0:
+            job.prefill_goal = job.known
+        job.compute(tokens)
+        return Grant(job, context, tokens, is_decode=False, emits=not job.is_prefilling)
+
     def used_blocks(self) -> int:
         return sum(job.blocks for job in self.running)
 
