@@ -11,6 +11,7 @@ from tests.oracle.job import Job
 from tests.oracle.latency import Latency, batch_terms
 from tests.oracle.routers import Router
 from tests.oracle.scheduler import Plan, Scheduler
+from tests.oracle.transfer import Transfers
 
 
 @dataclass
@@ -48,17 +49,19 @@ class Instance:
         self.scheduler.waiting.push(job)
         self._seen.clear()
 
-    def end_batch(self) -> tuple[Plan, list[Job]]:
-        """The oldest batch ends; returns it and the requests it finished."""
+    def end_batch(self) -> list[Job]:
+        """The oldest batch ends; returns the requests that leave."""
         plan, end = self.in_flight.popleft()
         if any(grant.emits for grant in plan.grants):
             self._seen.clear()
         self.at_boundary = True
-        return plan, self.scheduler.apply(plan, end)
+        return self.scheduler.apply(plan, end)
 
     def schedule(self, now: float) -> None:
         """Compose batches until enough are in flight or there is nothing to do now."""
         self.at_boundary = self.at_boundary or not self.in_flight
+        if self.at_boundary:
+            self.scheduler.admit_landed()
         while self.at_boundary and len(self.in_flight) < self.scheduler.depth:
             if self._goes_in_circles():
                 return
@@ -77,7 +80,7 @@ class Instance:
             if grant.job.first_scheduled is None:
                 grant.job.first_scheduled = start
         decodes = sum(grant.is_decode for grant in plan.grants)
-        held = (len(self.scheduler.running), self.scheduler.used_blocks(), self.scheduler.resident_tokens())
+        held = (len(self.scheduler.running), self.scheduler.used_blocks, self.scheduler.resident_tokens())
         self.iterations.append(Iteration(start, end, *batch_terms(plan.grants), decodes, *held))
 
     def _goes_in_circles(self) -> bool:
@@ -98,27 +101,41 @@ class Outcome:
     instances: list[Instance]
 
 
-def simulate(jobs: Sequence[Job], instances: list[Instance], router: Router) -> Outcome:
+def simulate(
+    jobs: Sequence[Job], instances: list[Instance], router: Router, decode_router: Router, transfers: Transfers
+) -> Outcome:
     """Run until nothing can happen any more. Jobs must be sorted by arrival."""
+    for instance in instances:
+        instance.scheduler.prefill_only = instance.role == "prefill"
+    front = [i for i, instance in enumerate(instances) if instance.role != "decode"]
+    back = [i for i, instance in enumerate(instances) if instance.role == "decode"]
     arrivals = deque(jobs)
     while not any(instance.is_livelocked for instance in instances):
         times = [instance.in_flight[0][1] for instance in instances if instance.in_flight]
-        if arrivals:
-            times.append(arrivals[0].arrival)
+        times += [job.arrival for job in list(arrivals)[:1]] + transfers.next_landing()
         if not times:
             break
         now = min(times)
-        for instance in instances:
-            if instance.in_flight and instance.in_flight[0][1] == now:
-                _, done = instance.end_batch()
-                for job in done:
-                    job.finish = now
+
+        leaving = [job for i in instances if i.in_flight and i.in_flight[0][1] == now for job in i.end_batch()]
+        for job in leaving:
+            if instances[job.instance].scheduler.ends_with(job, job.emitted):
+                job.finish = now
+            else:
+                job.decode_instance = back[decode_router(job, [instances[i] for i in back])]
+                transfers.request(job, instances[job.instance].scheduler, instances[job.decode_instance].scheduler)
+        transfers.start(now)
+        while transfers.next_landing() == [now]:
+            transfers.land()
+            transfers.start(now)
         while arrivals and arrivals[0].arrival == now:
             job = arrivals.popleft()
-            job.instance = router(job, instances)
+            job.instance = front[router(job, [instances[i] for i in front])]
             instances[job.instance].enqueue(job)
         for instance in instances:
             instance.schedule(now)
+        transfers.start(now)  # blocks that a preemption freed
+
     if all(job.finish is not None for job in jobs):
         status = "ok"
     else:

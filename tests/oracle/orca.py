@@ -6,8 +6,7 @@ from tests.oracle.scheduler import KvCache, Plan, Scheduler
 
 class Orca(Scheduler):
     def __init__(self, kv: KvCache, *, max_num_seqs: int = 128, max_model_len: int = 4096, queue_order: str = "fcfs"):
-        super().__init__(kv, queue_order)
-        self.max_num_seqs = max_num_seqs
+        super().__init__(kv, max_num_seqs, queue_order)
         self.reservation = max_model_len // kv.block_size
 
     def plan(self) -> Plan:

@@ -33,11 +33,11 @@ def _least(count: Callable[[Scheduler], int]) -> Router:
 
 
 def least_waiting() -> Router:
-    return _least(lambda scheduler: len(scheduler.waiting))
+    return _least(lambda scheduler: scheduler.queued)
 
 
 def least_outstanding() -> Router:
-    return _least(lambda scheduler: len(scheduler.waiting) + len(scheduler.running))
+    return _least(lambda scheduler: scheduler.queued + len(scheduler.running))
 
 
 ROUTERS = {f.__name__: f for f in (round_robin, random, least_waiting, least_outstanding)}

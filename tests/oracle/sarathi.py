@@ -7,8 +7,7 @@ from tests.oracle.scheduler import KvCache, Plan, Scheduler
 
 class Sarathi(Scheduler):
     def __init__(self, kv: KvCache, *, max_num_seqs: int = 128, chunk_size: int = 512, queue_order: str = "fcfs"):
-        super().__init__(kv, queue_order)
-        self.max_num_seqs = max_num_seqs
+        super().__init__(kv, max_num_seqs, queue_order)
         self.chunk_size = chunk_size
 
     def plan(self) -> Plan:

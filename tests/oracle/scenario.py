@@ -11,6 +11,7 @@ from tests.oracle.routers import ROUTERS
 from tests.oracle.sarathi import Sarathi
 from tests.oracle.scheduler import KvCache
 from tests.oracle.static import Static
+from tests.oracle.transfer import KvTransfer, Transfers
 from tests.oracle.vllm_v0 import VllmV0
 from tests.oracle.vllm_v1 import VllmV1
 
@@ -29,8 +30,11 @@ def run(cluster: dict[str, Any], jobs: Sequence[Job]) -> Outcome:
         for group in cluster["instances"]
         for _ in range(group.get("count", 1))
     ]
-    router = ROUTERS[cluster.get("router", {}).get("kind", "round_robin")]()
-    return simulate(jobs, instances, router)
+    router, decode_router = (
+        ROUTERS[cluster.get(key, {}).get("kind", default)]()
+        for key, default in (("router", "round_robin"), ("decode_router", "least_waiting"))
+    )
+    return simulate(jobs, instances, router, decode_router, Transfers(KvTransfer(**cluster.get("kv_transfer", {}))))
 
 
 def _build(kinds: dict[str, Any], config: dict[str, Any], *args: Any) -> Any:

@@ -28,50 +28,74 @@ class Scheduler:
 
     depth = 1
 
-    def __init__(self, kv: KvCache, queue_order: str = "fcfs"):
+    def __init__(self, kv: KvCache, max_num_seqs: int, queue_order: str = "fcfs"):
         self.block_size = kv.block_size
         self.capacity = math.inf if kv.num_blocks is None else kv.num_blocks
         self.watermark_blocks = 0 if kv.num_blocks is None else int(kv.watermark * kv.num_blocks)
-        self.free = self.capacity
+        self.max_num_seqs = max_num_seqs
+        self.used_blocks = 0
         self.waiting = Waiting(queue_order)
         self.running: list[Job] = []
+        self.prefill_only = False  # a prefill instance: requests leave with their first token
+        self.incoming = 0  # decode instance: requests assigned whose transfer has not landed
+        self.landed: list[Job] = []  # decode instance: landed with their KV, not yet admitted
+
+    @property
+    def free(self) -> float:
+        return self.capacity - self.used_blocks
+
+    @property
+    def queued(self) -> int:
+        """Requests assigned to this instance and not yet admitted."""
+        return len(self.waiting) + len(self.landed) + self.incoming
+
+    def admit_landed(self) -> None:
+        """What has its KV here already joins the running list as a decode, while there are slots."""
+        while self.landed and len(self.running) < self.max_num_seqs:
+            self.running.append(self.landed.pop(0))
 
     def plan(self) -> Plan:
         raise NotImplementedError
 
     def apply(self, plan: Plan, end: float) -> list[Job]:
-        """Emit the batch's tokens at `end`; returns the requests that are done, which have left."""
-        done = []
+        """Emit the batch's tokens at `end`; returns the requests that leave."""
+        leaving = []
         for grant in plan.grants:
             job = grant.job
             if grant.emits:
                 job.emitted += 1
                 job.owed = max(0, job.owed - 1)
                 job.token_times.append(end)
-                if self.is_done(job):
+                if self.leaves_with(job, job.emitted):
                     self.retire(job)
-                    done.append(job)
-        return done
+                    leaving.append(job)
+        return leaving
 
-    def is_done(self, job: Job) -> bool:
-        return job.emitted == job.output
+    def ends_with(self, job: Job, emitted: int) -> bool:
+        """Whether that many output tokens are all it will ever emit."""
+        return emitted >= job.output
+
+    def leaves_with(self, job: Job, emitted: int) -> bool:
+        """Whether that many output tokens are all it will emit on this instance."""
+        return self.ends_with(job, emitted) or (self.prefill_only and emitted >= 1)
 
     def retire(self, job: Job) -> None:
-        """The request leaves, from wherever it is, and its blocks are free."""
-        self.release(job)
+        """The request leaves, from wherever it is. Its blocks are free unless its KV has yet to be transferred."""
         (self.running if job in self.running else self.waiting).remove(job)
+        if self.ends_with(job, job.emitted):
+            self.release(job)
 
     def blocks(self, tokens: int) -> int:
         return -(-tokens // self.block_size)
 
     def take(self, job: Job, blocks: int) -> None:
         """Let the request hold `blocks` blocks in total."""
-        self.free -= blocks - job.blocks
+        self.used_blocks += blocks - job.blocks
         job.blocks = blocks
         assert 0 <= self.free <= self.capacity
 
     def release(self, job: Job) -> None:
-        self.free += job.blocks
+        self.used_blocks -= job.blocks
         job.blocks = 0
 
     def preempt(self, job: Job) -> None:
@@ -106,9 +130,6 @@ class Scheduler:
             job.prefill_goal = job.known
         job.compute(tokens)
         return Grant(job, context, tokens, is_decode=False, emits=not job.is_prefilling)
-
-    def used_blocks(self) -> int:
-        return sum(job.blocks for job in self.running)
 
     def resident_tokens(self) -> int:
         """Tokens with KV once the batch just planned has run: (computed + granted) over the running requests."""

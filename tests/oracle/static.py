@@ -10,8 +10,7 @@ class Static(Scheduler):
     the others', but its KV is not kept (the batch holds the blocks of prompt + output of its members)."""
 
     def __init__(self, kv: KvCache, *, max_num_seqs: int = 32, queue_order: str = "fcfs"):
-        super().__init__(kv, queue_order)
-        self.max_num_seqs = max_num_seqs
+        super().__init__(kv, max_num_seqs, queue_order)
         self._batch: list[Job] = []
         self._steps = 0  # decode iterations this batch has had
 
@@ -38,19 +37,16 @@ class Static(Scheduler):
         return Grant(job, job.prompt + self._steps, 1, is_decode=True, emits=not is_padding)
 
     def apply(self, plan: Plan, end: float) -> list[Job]:
-        done = super().apply(plan, end)
+        leaving = super().apply(plan, end)
         self._steps += 1
         if not self.running:
             for job in self._batch:
                 self.release(job)
             self._batch = []
-        return done
+        return leaving
 
     def retire(self, job: Job) -> None:
         self.running.remove(job)  # the blocks stay with the batch
-
-    def used_blocks(self) -> int:
-        return sum(job.blocks for job in self._batch)
 
     def resident_tokens(self) -> int:
         return sum(job.computed for job in self._batch)

@@ -38,7 +38,7 @@ def record(job: Job) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("name", [name for name in cases.NAMES if "disagg" not in name])
+@pytest.mark.parametrize("name", cases.NAMES)
 def test_oracle_reproduces(name):
     case = cases.load(name)
     outcome = run(case.scenario["cluster"], jobs_of(case.workload))

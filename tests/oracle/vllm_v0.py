@@ -14,8 +14,7 @@ class VllmV0(Scheduler):
         padded_prompts: bool = False,
         queue_order: str = "fcfs",
     ):
-        super().__init__(kv, queue_order)
-        self.max_num_seqs = max_num_seqs
+        super().__init__(kv, max_num_seqs, queue_order)
         self.max_num_batched_tokens = max_num_batched_tokens
         self.padded_prompts = padded_prompts
 

@@ -20,9 +20,8 @@ class VllmV1(Scheduler):
         reserve_full_prompt: bool = True,
         async_scheduling: bool = True,
     ):
-        super().__init__(kv, "priority" if policy == "priority" else queue_order)
+        super().__init__(kv, max_num_seqs, "priority" if policy == "priority" else queue_order)
         self.budget = max_num_batched_tokens
-        self.max_num_seqs = max_num_seqs
         self.max_model_len = max_model_len
         self.threshold = long_prefill_token_threshold
         self.by_priority = policy == "priority"
@@ -32,11 +31,8 @@ class VllmV1(Scheduler):
         if kv.num_blocks is not None:
             self.watermark_blocks = int(kv.watermark * (kv.num_blocks + 1))  # the engine keeps a null block
 
-    def is_done(self, job: Job) -> bool:
-        return self._ends_with(job, job.emitted)
-
-    def _ends_with(self, job: Job, emitted: int) -> bool:
-        return emitted >= job.output or job.prompt + emitted >= self.max_model_len
+    def ends_with(self, job: Job, emitted: int) -> bool:
+        return super().ends_with(job, emitted) or job.prompt + emitted >= self.max_model_len
 
     def plan(self) -> Plan:
         self._granted: dict[Job, int] = {}
@@ -52,7 +48,7 @@ class VllmV1(Scheduler):
         for job in list(self.running):
             if budget == 0:
                 break
-            if job not in self.running or self._ends_with(job, job.emitted + job.owed):
+            if job not in self.running or self.leaves_with(job, job.emitted + job.owed):
                 continue  # it became a victim, or the token in flight is its last
             tokens = min(job.known + job.owed - job.computed, threshold, budget, self.max_model_len - 1 - job.computed)
             while job in self.running and not self._fits(job, tokens):
