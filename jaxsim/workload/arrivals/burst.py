@@ -1,0 +1,37 @@
+"""Arrivals in bursts."""
+
+from typing import Literal
+
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxsim._component import check, check_positive, component
+from jaxsim.workload.arrivals.base import Arrivals, even_gap
+
+
+@component
+class Burst(Arrivals):
+    """`size` requests at once, every `interval_s` seconds, the first at time 0.
+
+    Attributes:
+        size: requests per burst.
+        interval_s: seconds from one burst to the next.
+    """
+
+    kind: Literal["burst"] = "burst"
+    size: int
+    interval_s: float
+
+    def __post_init__(self) -> None:
+        check(self, "size", lambda size: size >= 1 and size == int(size), "a whole number, 1 or greater")
+        check_positive(self, "interval_s")
+
+    @property
+    def rate_per_s(self) -> float:
+        return self.size / self.interval_s
+
+    def unit_gap(self) -> Partial:
+        return Partial(even_gap)
+
+    def arrival_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        return (unit_s - 1) // self.size * self.interval_s

@@ -1,0 +1,34 @@
+"""Evenly spaced arrivals."""
+
+from typing import Literal
+
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxsim._component import check_positive, component
+from jaxsim.workload.arrivals.base import Arrivals, even_gap
+
+
+@component
+class Constant(Arrivals):
+    """One request every 1/rate seconds, the first at time 0.
+
+    Attributes:
+        rate: requests per second.
+    """
+
+    kind: Literal["constant"] = "constant"
+    rate: float
+
+    def __post_init__(self) -> None:
+        check_positive(self, "rate")
+
+    @property
+    def rate_per_s(self) -> float:
+        return self.rate
+
+    def unit_gap(self) -> Partial:
+        return Partial(even_gap)
+
+    def arrival_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        return (unit_s - 1) / self.rate

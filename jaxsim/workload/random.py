@@ -1,0 +1,107 @@
+"""Every random number of a workload, as a pure function of the seed, the purpose and the request's index.
+
+The number of request `i` is read from the key `fold_in(fold_in(key(seed), purpose), i)`: 52 of that key's 64 bits. Nothing
+else enters, neither the number of requests nor other seeds nor a global JAX flag, so one seed gives the same requests under
+every rate and configuration, and a longer run starts like a shorter one.
+"""
+
+import contextlib
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+TILE = 1024
+"""Requests per call of the compiled program. A request always sits at the same place of a program of the same shape, so
+vectorised arithmetic, whose last bit may depend on the place, cannot break exact reproducibility; and no number of
+requests or seeds compiles anew."""
+
+
+class Purpose(enum.IntEnum):
+    """What a random number decides. The codes are part of what a seed means: add, never renumber."""
+
+    ARRIVAL = 0
+    PROMPT = 1
+    OUTPUT = 2
+    ROUTING = 3
+    STATE = 4
+    """Sojourn times of a modulated arrival process (indexed by sojourn, not by request)."""
+    INITIAL_STATE = 5
+    """Where a modulated arrival process starts."""
+    RESAMPLE = 6
+    """First rows of the blocks of a resampled trace (indexed by block)."""
+
+
+def _identity(uniform: jax.Array) -> jax.Array:
+    return uniform
+
+
+uniform_sampler = Partial(_identity)
+"""The sampler of the uniforms themselves."""
+
+
+def draw(samplers: Mapping[Purpose, Partial], seeds: np.ndarray, count: int) -> dict[Purpose, np.ndarray]:
+    """Draw the numbers with index 0 .. count-1 under every seed.
+
+    Args:
+        samplers: per purpose a function of uniforms in (0, 1), float64 `[n]`, to `n` values: an elementwise inverse CDF
+            whose parameters are the bound arguments of the `Partial`, so that new numbers do not compile anew.
+        seeds: whole numbers of zero or greater, `[R]`.
+        count: numbers per seed.
+
+    Returns:
+        NumPy arrays `[R, count]`, one per purpose.
+    """
+    seeds = checked_seeds(seeds)
+    samplers = dict(samplers)
+    with _on_cpu_in_float64():
+        shapes = jax.eval_shape(_tile, samplers, seeds[0], np.uint32(0))
+        drawn = {purpose: np.empty((len(seeds), count), shape.dtype) for purpose, shape in shapes.items()}
+        for lane, seed in enumerate(seeds):
+            for start in range(0, count, TILE):
+                for purpose, values in _tile(samplers, seed, np.uint32(start)).items():
+                    into = drawn[purpose][lane, start : start + TILE]
+                    into[:] = np.asarray(values)[: len(into)]
+    return drawn
+
+
+def uniforms(purpose: Purpose, seeds: np.ndarray, count: int) -> np.ndarray:
+    """The uniforms themselves: float64 `[R, count]`, in the open interval (0, 1)."""
+    return draw({purpose: uniform_sampler}, seeds, count)[purpose]
+
+
+def checked_seeds(seeds: Sequence[int] | np.ndarray) -> np.ndarray:
+    """The seeds as int64 `[R]`, or a ValueError if they are not whole numbers in [0, 2^63)."""
+    array = np.asarray(seeds)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= 2**63:
+        raise ValueError(f"seeds must be a non-empty list of whole numbers, 0 or greater and below 2^63, not {seeds!r}")
+    return array.astype(np.int64)
+
+
+@jax.jit
+def _tile(samplers: dict[Purpose, Partial], seed: jax.Array, start: jax.Array) -> dict[Purpose, jax.Array]:
+    key = jax.random.key(seed, impl="threefry2x32")
+    index = start + jnp.arange(TILE, dtype=jnp.uint32)
+    return {purpose: sampler(_uniforms(key, purpose, index)) for purpose, sampler in samplers.items()}
+
+
+def _uniforms(key: jax.Array, purpose: Purpose, index: jax.Array) -> jax.Array:
+    """One uniform per index: (k + 1/2) 2^-52 for a 52-bit k, hence exact in float64, never 0 and never 1."""
+    words = jax.random.key_data(jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(key, int(purpose)), index))
+    bits = words[:, 0].astype(jnp.uint64) << 20 | words[:, 1].astype(jnp.uint64) >> 12
+    return (bits.astype(jnp.float64) + 0.5) * 2.0**-52
+
+
+@contextlib.contextmanager
+def _on_cpu_in_float64() -> Iterator[Any]:
+    """The host draws wherever the engine runs: an accelerator's logarithm may differ in the last bit."""
+    try:
+        device = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:  # JAX was told to use an accelerator only
+        device = None
+    with jax.enable_x64(True), jax.default_device(device):
+        yield
