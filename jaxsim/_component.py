@@ -9,7 +9,7 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import jax
@@ -29,7 +29,20 @@ def component(cls: type[T]) -> type[T]:
     hints = typing.get_type_hints(frozen)
     names = [field.name for field in dataclasses.fields(frozen)]
     static = [name for name in names if _is_static(hints[name])]
-    jax.tree_util.register_dataclass(frozen, data_fields=[n for n in names if n not in static], meta_fields=static)
+    leaves = [name for name in names if name not in static]
+
+    def flatten(owner: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        keyed = [(jax.tree_util.GetAttrKey(name), getattr(owner, name)) for name in leaves]
+        return keyed, tuple(getattr(owner, name) for name in static)
+
+    def unflatten(structure: tuple[Any, ...], children: Iterable[Any]) -> Any:
+        # not through __init__: values were validated when they were numbers, and may be traced or stacked now
+        owner = object.__new__(frozen)
+        for name, value in zip([*static, *leaves], [*structure, *children], strict=True):
+            object.__setattr__(owner, name, value)
+        return owner
+
+    jax.tree_util.register_pytree_with_keys(frozen, flatten, unflatten)
     return frozen
 
 

@@ -1,0 +1,204 @@
+"""Array idioms of the engine: written for one lane, fast when `vmap` puts a thousand lanes side by side.
+
+The engine's text is about one lane. What `vmap` makes of it on a CPU decides its speed, and each idiom here exists
+because the plain form was measured to be slower (`benchmarks/README.md` has the figures):
+
+* `phase`    keeps a group of operations one compiled kernel;
+* `take`, `put`, `put_min`, `put_add`   touch one element of a column, in bounds, without a batched gather;
+* `rarely`   skips an expensive pass unless some lane of the batch needs it;
+* `select`   is `where` without the nested call;
+* `rounded`  keeps a product from being fused into a following sum.
+
+Columns have lanes on their first axis (`[lanes, N]`), slot arrays on their last (`[S, lanes]`): a minimum over slots is
+then a plain vector operation over lanes.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_batching import custom_vmap
+
+try:
+    from jax.experimental.xla_metadata import set_xla_metadata
+except ImportError:  # an optimisation hint: without it the same program runs, only slower
+    set_xla_metadata = None  # type: ignore[assignment]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_barriers = True
+
+
+def phase(function: F) -> F:
+    """Make `function` a fusion barrier: its operations are compiled as calls of their own.
+
+    XLA fuses a whole round into its consumers and recomputes shared producer chains once per output; as separate calls
+    the phases of the study's round took 20 ns instead of 39 ns. `lax.optimization_barrier` does not help: it is removed
+    before fusion.
+    """
+    jitted = jax.jit(function)
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        if not _barriers or set_xla_metadata is None:
+            return function(*args)
+        with set_xla_metadata(inlineable="false"):
+            return jitted(*args)
+
+    return call  # type: ignore[return-value]
+
+
+def select(condition: Any, if_true: Any, if_false: Any) -> jax.Array:
+    """`where` for scalars and arrays of one lane, as a bare `lax.select` (inside a phase `jnp.where` is a call: 64 to 45 ns)."""
+    dtype = next(x.dtype for x in (if_true, if_false) if hasattr(x, "dtype"))
+    shape = jnp.broadcast_shapes(jnp.shape(condition), jnp.shape(if_true), jnp.shape(if_false))
+    return lax.select(
+        jnp.broadcast_to(condition, shape),
+        jnp.broadcast_to(jnp.asarray(if_true, dtype), shape),
+        jnp.broadcast_to(jnp.asarray(if_false, dtype), shape),
+    )
+
+
+def rounded(product: jax.Array) -> jax.Array:
+    """The product of two non-negative float64 numbers, rounded before anything is added to it.
+
+    LLVM contracts a multiplication and an addition into one fused operation with one rounding; iteration times would
+    then differ in the last bit from the documented order of operations, and an arrival exactly at the end of an
+    iteration would fall on its wrong side. The absolute value is the identity here and cannot be fused through.
+    """
+    return lax.abs(product)
+
+
+def _flat_index(batch: int, width: int, index: jax.Array) -> jax.Array:
+    return jnp.arange(batch, dtype=index.dtype) * width + index
+
+
+def _batched(batch: int, batched: bool, x: jax.Array) -> jax.Array:
+    return x if batched else jnp.broadcast_to(x, (batch, *x.shape))
+
+
+@custom_vmap
+def take(column: jax.Array, index: jax.Array) -> jax.Array:
+    """`column[index]` for an index known to be in bounds."""
+    return column.at[index].get(mode="promise_in_bounds")
+
+
+@take.def_vmap
+def _take_lanes(batch: int, batched: list[bool], column: jax.Array, index: jax.Array) -> tuple[jax.Array, bool]:
+    index = _batched(batch, batched[1], index)
+    if not batched[0]:
+        return column.at[index].get(mode="promise_in_bounds"), True
+    flat = _flat_index(batch, column.shape[1], index)
+    return column.reshape(-1).at[flat].get(mode="promise_in_bounds"), True
+
+
+@custom_vmap
+def take_slot(slots: jax.Array, index: jax.Array) -> jax.Array:
+    """`slots[index]` for a slot array (lanes on the last axis)."""
+    return slots.at[index].get(mode="promise_in_bounds")
+
+
+@take_slot.def_vmap
+def _take_slot_lanes(batch: int, batched: list[bool], slots: jax.Array, index: jax.Array) -> tuple[jax.Array, bool]:
+    slots, index = _batched(batch, batched[0], slots), _batched(batch, batched[1], index)
+    flat = index * batch + jnp.arange(batch, dtype=index.dtype)
+    return slots.T.reshape(-1).at[flat].get(mode="promise_in_bounds"), True
+
+
+def _column_writer(method: str) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
+    def write(column: jax.Array, index: jax.Array, value: jax.Array) -> jax.Array:
+        scatter = getattr(column.at[index], method)
+        return scatter(value, mode="promise_in_bounds", unique_indices=True)
+
+    writer = custom_vmap(write)
+
+    @writer.def_vmap
+    def _(
+        batch: int, batched: list[bool], column: jax.Array, index: jax.Array, value: jax.Array
+    ) -> tuple[jax.Array, bool]:
+        column, index, value = (_batched(batch, b, x) for b, x in zip(batched, (column, index, value), strict=True))
+        flat = _flat_index(batch, column.shape[1], index)
+        return write(column.reshape(-1), flat, value).reshape(column.shape), True
+
+    return writer
+
+
+put = _column_writer("set")
+"""`column[index] = value`, in bounds: a lane with nothing to write names the column's spare last element."""
+
+put_min = _column_writer("min")
+"""`column[index] = min(column[index], value)`: for a time that keeps its first value."""
+
+put_add = _column_writer("add")
+"""`column[index] += value`."""
+
+
+@custom_vmap
+def put_slot(slots: jax.Array, index: jax.Array, value: jax.Array) -> jax.Array:
+    """`slots[index] = value` for a slot array; a lane with nothing to write names the spare last slot."""
+    return slots.at[index].set(value, mode="promise_in_bounds", unique_indices=True)
+
+
+@put_slot.def_vmap
+def _put_slot_lanes(
+    batch: int, batched: list[bool], slots: jax.Array, index: jax.Array, value: jax.Array
+) -> tuple[jax.Array, bool]:
+    slots, index, value = (_batched(batch, b, x) for b, x in zip(batched, (slots, index, value), strict=True))
+    flat = index * batch + jnp.arange(batch, dtype=index.dtype)
+    lanes_last = slots.T
+    written = lanes_last.reshape(-1).at[flat].set(value, mode="promise_in_bounds", unique_indices=True)
+    return written.reshape(lanes_last.shape).T, True
+
+
+def over_slots(function: F) -> F:
+    """A phase over slot arrays (its one-dimensional arguments): reductions to scalars of a lane.
+
+    `vmap` would hand the phase its slot arrays with lanes first, a transposing copy at every call; this hands them over
+    as they lie, lanes last (a minimum over 32 slots takes 1.7 ns, as `[lanes, S]` 4.6 ns).
+    """
+
+    @custom_vmap
+    def one(*args: jax.Array) -> Any:
+        return function(*args)
+
+    @one.def_vmap
+    def _(batch: int, batched: list[bool], *args: jax.Array) -> tuple[Any, Any]:
+        lanes_last = tuple(a.T if b and a.ndim == 2 else a for a, b in zip(args, batched, strict=True))
+        axes = [a.ndim - 1 if b else None for a, b in zip(lanes_last, batched, strict=True)]
+        result = phase(jax.vmap(function, in_axes=axes))(*lanes_last)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return one  # type: ignore[return-value]
+
+
+def rarely(needed: jax.Array, function: Callable[..., Any], otherwise: Any, *args: jax.Array) -> Any:
+    """`function(*args)` where `needed`, else `otherwise`; the work is skipped while no lane of the batch needs it.
+
+    A `cond` under `vmap` computes both sides for every lane on every round. Here the predicate is "does any lane need
+    it", so a pass over all slots costs 1-3 ns a round while nobody does. `function` returns scalars per lane, never a
+    buffer: a conditional that returns one copies it.
+    """
+
+    @custom_vmap
+    def one(needed: jax.Array, otherwise: Any, *args: jax.Array) -> Any:
+        return lax.cond(needed, lambda o, *a: function(*a), lambda o, *a: o, otherwise, *args)
+
+    @one.def_vmap
+    def _(batch: int, batched: Any, needed: jax.Array, otherwise: Any, *args: jax.Array) -> tuple[Any, Any]:
+        needed = _batched(batch, batched[0], needed)
+        otherwise = jax.tree.map(functools.partial(_batched, batch), batched[1], otherwise)
+        # slot arrays arrive as [lanes, S]; their pass wants lanes last
+        args = tuple(a.T if b and a.ndim == 2 else a for a, b in zip(args, batched[2:], strict=True))
+        axes = [(a.ndim - 1 if b else None) for a, b in zip(args, batched[2:], strict=True)]
+
+        def some(otherwise: Any, *args: jax.Array) -> Any:
+            found = jax.vmap(function, in_axes=axes)(*args)
+            return jax.tree.map(functools.partial(select, needed), found, otherwise)
+
+        result = lax.cond(jnp.any(needed), some, lambda o, *a: o, otherwise, *args)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return one(needed, otherwise, *args)

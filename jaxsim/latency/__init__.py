@@ -1,0 +1,8 @@
+"""L2: iteration times. One file per model; a new one is a file plus a line in `LATENCIES`."""
+
+from jaxsim._component import registry
+from jaxsim.latency.base import AbstractLatency as AbstractLatency
+from jaxsim.latency.base import Piece as Piece
+from jaxsim.latency.linear import Linear as Linear
+
+LATENCIES = registry(Linear)
