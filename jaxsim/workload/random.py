@@ -1,8 +1,8 @@
 """Every random number of a workload, as a pure function of the seed, the purpose and the request's index.
 
-The number of request `i` is read from the key `fold_in(fold_in(key(seed), purpose), i)`: 52 of that key's 64 bits. Nothing
-else enters, neither the number of requests nor other seeds nor a global JAX flag, so one seed gives the same requests under
-every rate and configuration, and a longer run starts like a shorter one.
+The number of request `i` is read from the key `fold_in(fold_in(key(seed), purpose), i)`: 52 of that key's 64 bits.
+Nothing else enters, neither the number of requests nor other seeds nor a global JAX flag, so one seed gives the same
+requests under every rate and configuration, and a longer run starts like a shorter one.
 """
 
 import contextlib

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,19 +81,18 @@ class Requests:
         if arrival.ndim not in (1, 2) or arrival.size == 0:
             raise ValueError(f"arrival_s must have shape [N] or [R, N] and at least one request, not {arrival.shape}")
         shape = np.atleast_2d(arrival).shape
-        arrival = _checked("arrival_s", arrival, shape, 0.0, np.finfo(np.float64).max)
+        arrival = _checked("arrival_s", arrival, shape, _FINITE)
         columns = {
-            "prompt_tokens": _checked("prompt_tokens", prompt_tokens, shape, 1, MAX_INT32, whole=True),
-            "output_tokens": _checked("output_tokens", output_tokens, shape, 1, MAX_INT32, whole=True),
-            "priority": _checked("priority", priority, shape, -MAX_INT32, MAX_INT32, whole=True),
-            "class_index": _checked("class_index", class_index, shape, 0, MAX_INT32, whole=True),
+            "prompt_tokens": _checked("prompt_tokens", prompt_tokens, shape, _TOKENS),
+            "output_tokens": _checked("output_tokens", output_tokens, shape, _TOKENS),
+            "priority": _checked("priority", priority, shape, _WHOLE),
+            "class_index": _checked("class_index", class_index, shape, _COUNT),
             "row": np.broadcast_to(np.arange(shape[1], dtype=np.int32), shape),
         }
         if routing_uniform is None:
             columns["routing_uniform"] = uniforms(Purpose.ROUTING, np.arange(shape[0]), shape[1])
         else:
-            below_one = np.nextafter(1.0, 0.0)
-            columns["routing_uniform"] = _checked("routing_uniform", routing_uniform, shape, 0.0, below_one)
+            columns["routing_uniform"] = _checked("routing_uniform", routing_uniform, shape, _FRACTION)
         for name, texts in (("id", id), ("session", session)):
             if texts is not None and len(texts) != shape[1]:
                 raise ValueError(f"{name} must have one text per request ({shape[1]}), not {len(texts)}")
@@ -113,23 +113,33 @@ class Requests:
         )
 
 
-def _checked(
-    name: str, values: ArrayLike, shape: tuple[int, int], low: float, high: float, *, whole: bool = False
-) -> np.ndarray:
-    """The values broadcast to `shape` as float64, or int32 if they must be whole; a ValueError names the first bad one."""
+class _Range(NamedTuple):
+    low: float
+    high: float
+    dtype: type
+    must: str
+
+
+_FINITE = _Range(0.0, float(np.finfo(np.float64).max), np.float64, "a finite number, 0 or greater")
+_FRACTION = _Range(0.0, math.nextafter(1.0, 0.0), np.float64, "a number in [0, 1)")
+_TOKENS = _Range(1, MAX_INT32, np.int32, f"a whole number from 1 to {MAX_INT32}")
+_COUNT = _Range(0, MAX_INT32, np.int32, f"a whole number from 0 to {MAX_INT32}")
+_WHOLE = _Range(-MAX_INT32, MAX_INT32, np.int32, f"a whole number from -{MAX_INT32} to {MAX_INT32}")
+
+
+def _checked(name: str, values: ArrayLike, shape: tuple[int, ...], valid: _Range) -> np.ndarray:
+    """The values broadcast to `shape`; a ValueError names the first that is not valid."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must hold numbers, not {array.dtype}")
     try:
         array = np.broadcast_to(array, shape)
     except ValueError:
-        raise ValueError(f"{name} has shape {array.shape}, which does not fit arrival_s {shape}") from None
-    good = (array >= low) & (array <= high)  # false for nan
-    if whole:
+        raise ValueError(f"{name} has shape {array.shape}, which does not fit that of arrival_s, {shape}") from None
+    good = (array >= valid.low) & (array <= valid.high)  # false for nan
+    if valid.dtype is np.int32:
         good &= array == np.floor(array)
     if not good.all():
         seed, place = np.argwhere(~good)[0]
-        kind = "a whole number" if whole else "a finite number"
-        limit = f"{low:g} or greater" if high >= MAX_INT32 else f"in [{low:g}, 1)"
-        raise ValueError(f"{name}[{seed}, {place}] is {array[seed, place]!r}; it must be {kind}, {limit}")
-    return array.astype(np.int32 if whole else np.float64)
+        raise ValueError(f"{name}[{seed}, {place}] is {array[seed, place]}; it must be {valid.must}")
+    return array.astype(valid.dtype)

@@ -30,7 +30,7 @@ class Synthetic:
 
     def __post_init__(self) -> None:
         must = f"a whole number from 1 to {MAX_INT32}"
-        check(self, "num_requests", lambda count: 1 <= count <= MAX_INT32 and count == int(count), must)
+        check(self, "num_requests", lambda count: isinstance(count, int) and 1 <= count <= MAX_INT32, must)
 
     def draw(self, seeds: np.ndarray) -> Requests:
         """The requests of every seed, a pure function of the seed numbers.

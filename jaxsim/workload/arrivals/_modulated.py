@@ -1,8 +1,8 @@
 """Poisson arrivals whose rate changes over time, by a change of clock.
 
-If L(t) is the integral of the rate up to t and s_1 < s_2 < ... a Poisson process of rate 1, then L^-1(s_i) is a Poisson
-process of the changing rate (Cinlar 1975, Introduction to Stochastic Processes, ch. 4.7). So the unit stream stays common
-to all rates, and a piecewise constant rate makes L piecewise linear.
+If L(t) is the integral of the rate up to t and s_1 < s_2 < ... a Poisson process of rate 1, then L^-1(s_i) is a
+Poisson process of the changing rate (Cinlar 1975, Introduction to Stochastic Processes, ch. 4.7). So the unit stream
+stays common to all rates, and a piecewise constant rate makes L piecewise linear.
 """
 
 import numpy as np
@@ -15,9 +15,7 @@ def through_rates(unit_s: np.ndarray, starts_s: np.ndarray, rates: np.ndarray) -
     return _inverse(unit_s, starts_s, rates, _integral(starts_s, rates))
 
 
-def through_states(
-    unit_s: np.ndarray, seeds: np.ndarray, rates: np.ndarray, mean_sojourn_s: np.ndarray
-) -> np.ndarray:
+def through_states(unit_s: np.ndarray, seeds: np.ndarray, rates: np.ndarray, mean_sojourn_s: np.ndarray) -> np.ndarray:
     """The arrival times `[R, N]` under a Markov-modulated rate: states in cyclic order, each for an exponential time.
 
     Args:

@@ -23,7 +23,7 @@ class Burst(Arrivals):
     interval_s: float
 
     def __post_init__(self) -> None:
-        check(self, "size", lambda size: size >= 1 and size == int(size), "a whole number, 1 or greater")
+        check(self, "size", lambda size: isinstance(size, int) and size >= 1, "a whole number, 1 or greater")
         check_positive(self, "interval_s")
 
     @property

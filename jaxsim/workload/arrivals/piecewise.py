@@ -37,7 +37,7 @@ class Piecewise(Arrivals):
             if self.times_s[0] != 0 or not all(earlier < later for earlier, later in steps):
                 raise ValueError(f"times_s must begin with 0 and increase, not {list(self.times_s)}")
         if plain(*self.rates) and self.rates[-1] == 0:
-            raise ValueError("the last of rates holds forever and must be greater than 0")
+            raise ValueError("rates must end with a number greater than 0: the last rate holds forever")
 
     @property
     def rate_per_s(self) -> float:

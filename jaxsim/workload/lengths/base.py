@@ -35,11 +35,11 @@ class Lengths(abc.ABC):
 
 def check_range(lengths: Any) -> None:
     """`min` and `max` are whole numbers with 1 <= min <= max < 2^31."""
-    check(lengths, "min", lambda low: low >= 1 and low == int(low), "a whole number, 1 or greater")
-    check(lengths, "max", lambda high: 1 <= high < 2**31 and high == int(high), "a whole number from 1 to 2147483647")
-    low = lengths.min
+    low, most = lengths.min, 2**31 - 1
+    check(lengths, "min", lambda low: isinstance(low, int) and 1 <= low <= most, f"a whole number from 1 to {most}")
     if isinstance(low, int):
-        check(lengths, "max", lambda high: high >= low, f"min ({low}) or greater")
+        must = f"a whole number from min ({low}) to {most}"
+        check(lengths, "max", lambda high: isinstance(high, int) and low <= high <= most, must)
 
 
 def _rounded(quantile: Partial, low: jax.Array, high: jax.Array, uniform: jax.Array) -> jax.Array:

@@ -1,5 +1,6 @@
 """Lengths drawn from observed ones."""
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +35,8 @@ class Empirical(Lengths):
         check_range(self)
         if (self.path is None) == (self.values is None):
             raise ValueError("give either path (a file with one length a line) or values (a list of lengths)")
+        if self.path is not None:
+            object.__setattr__(self, "path", os.fspath(self.path))
         if self.values is not None:
             check_numbers(self, "values", zero=False)
 

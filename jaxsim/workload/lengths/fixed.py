@@ -28,7 +28,7 @@ class Fixed(Lengths):
     def __post_init__(self) -> None:
         check_range(self)
         must = f"a whole number from min ({self.min}) to max ({self.max})"
-        check(self, "value", lambda value: self.min <= value <= self.max and value == int(value), must)
+        check(self, "value", lambda value: isinstance(value, int) and self.min <= value <= self.max, must)
 
     def quantile(self) -> Partial:
         return Partial(_fixed, self.value)
