@@ -1,0 +1,61 @@
+# `make demo` and `make test` need nothing but Python 3.11 or newer; both keep what they install in .venv.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all check bench clean
+
+# The first suitable Python on the PATH that really starts and can make environments (a pyenv shim may do neither).
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python3.14 python; do \
+	if $$p -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+	then echo $$p; break; fi; done)
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SAY := @printf '\n== %s\n'
+
+help:  ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 16
+
+demo: .venv/.installed  ## Install jaxsim and simulate a chat service
+	$(SAY) 'jaxsim run examples/chat.yaml --out demo-results'
+	@$(BIN)/jaxsim run examples/chat.yaml --out demo-results
+
+test: check  ## Lint, types and the tests that take seconds
+	$(SAY) 'pytest'
+	@$(BIN)/python -m pytest -q -n 2 -m 'not slow'
+
+test-all: check  ## The same with the slow tests
+	$(SAY) 'pytest, slow tests included'
+	@$(BIN)/python -m pytest -q -n 2
+
+check: .venv/.installed-dev  ## Lint and types only
+	$(SAY) 'ruff check'
+	@$(BIN)/ruff check
+	$(SAY) 'ruff format --check'
+	@$(BIN)/ruff format --check
+	$(SAY) 'mypy'
+	@$(BIN)/mypy
+
+bench: .venv/.installed-dev  ## Every benchmark, one after the other
+	@for file in benchmarks/bench_*.py; do printf '\n== %s\n' "$$file"; $(BIN)/python "$$file"; done
+
+clean:  ## Remove the environment, caches and the demo's results
+	rm -rf .venv demo-results .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# Stamps, written only after the step succeeded: an interrupted install starts again, a finished one is not repeated.
+.venv/.made:
+	@test -n '$(PYTHON)' || { echo 'jaxsim needs Python 3.11 or newer with its venv module on the PATH' \
+		'(Debian, Ubuntu: apt install python3-venv), or: make demo PYTHON=/path/to/python' >&2; exit 1; }
+	$(SAY) 'making .venv with $(PYTHON)'
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.installed: pyproject.toml | .venv/.made
+	$(SAY) 'installing jaxsim into .venv (a minute or two, once)'
+	@$(INSTALL) --editable '.[tables]'
+	@touch $@
+
+.venv/.installed-dev: pyproject.toml | .venv/.made
+	$(SAY) 'installing jaxsim and its development tools into .venv (a minute or two, once)'
+	@$(INSTALL) --editable '.[tables,dev]'
+	@touch .venv/.installed $@

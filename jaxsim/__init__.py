@@ -1,0 +1,53 @@
+"""jaxsim: simulate LLM serving fleets, request by request and iteration by iteration, thousands of seeds at a time.
+
+The names below are the public API. They are loaded when first used, so that `import jaxsim` and `jaxsim --help` do not
+wait for JAX.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from jaxsim._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from jaxsim.config.errors import ScenarioError as ScenarioError
+    from jaxsim.config.io import dump_scenario as dump_scenario
+    from jaxsim.config.io import load_scenario as load_scenario
+    from jaxsim.config.io import parse_scenario as parse_scenario
+    from jaxsim.config.schema import Cluster as Cluster
+    from jaxsim.config.schema import Engine as Engine
+    from jaxsim.config.schema import Instance as Instance
+    from jaxsim.config.schema import KvCache as KvCache
+    from jaxsim.config.schema import MonteCarlo as MonteCarlo
+    from jaxsim.config.schema import Scenario as Scenario
+    from jaxsim.result import Result as Result
+    from jaxsim.simulate import run as run
+    from jaxsim.specs import Slo as Slo
+    from jaxsim.workload import Requests as Requests
+
+_HOMES = {
+    "Cluster": "config.schema",
+    "Engine": "config.schema",
+    "Instance": "config.schema",
+    "KvCache": "config.schema",
+    "MonteCarlo": "config.schema",
+    "Requests": "workload",
+    "Result": "result",
+    "Scenario": "config.schema",
+    "ScenarioError": "config.errors",
+    "Slo": "specs",
+    "dump_scenario": "config.io",
+    "load_scenario": "config.io",
+    "parse_scenario": "config.io",
+    "run": "simulate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'jaxsim' has no attribute {name!r}")
+    return getattr(import_module(f"jaxsim.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

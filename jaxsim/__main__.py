@@ -1,0 +1,7 @@
+"""`python -m jaxsim` is the `jaxsim` command."""
+
+import sys
+
+from jaxsim.cli.main import main
+
+sys.exit(main())

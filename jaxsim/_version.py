@@ -1,0 +1,3 @@
+"""The version of jaxsim."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,6 @@
+"""What the process tells the shell."""
+
+OK = 0
+BAD_INPUT = 2
+INCOMPLETE = 3
+INTERRUPTED = 130

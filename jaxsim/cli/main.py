@@ -1,0 +1,59 @@
+"""Entry point: finds the command, runs it and turns what went wrong into an exit code."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from jaxsim._version import __version__
+from jaxsim.cli import run, schema
+from jaxsim.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK
+from jaxsim.cli.parser import Parser
+
+_COMMANDS = (run, schema)
+
+_EXAMPLE = """\
+example:
+  jaxsim run examples/chat.yaml --out results
+
+JAXSIM_TRACEBACK=1 in the environment shows where in the program an error arose.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line, the process's own by default; returns the exit code."""
+    try:
+        args = _parser().parse_args(argv)
+        code = args.execute(args)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt as interrupt:
+        print(f"jaxsim: interrupted; {interrupt or 'nothing was kept'}", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `jaxsim ... | head`: nobody reads any more
+        return OK
+    except (ValueError, OSError) as error:
+        if os.environ.get("JAXSIM_TRACEBACK"):
+            raise
+        print(f"jaxsim: error: {_sentence(error)}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="jaxsim",
+        description="Simulate LLM serving: TTFT, TPOT, throughput and goodput, and how sure they are.",
+        epilog=_EXAMPLE,
+    )
+    parser.add_argument("--version", action="version", version=f"jaxsim {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add_to(commands)
+    return parser
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {(error.strerror or str(error)).lower()}"
+    return str(error) or type(error).__name__

@@ -1,0 +1,1 @@
+"""Scenarios: what a file may say, how it is read, checked and written back."""

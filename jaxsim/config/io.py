@@ -1,0 +1,74 @@
+"""Scenarios from files and back to plain data."""
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from jaxsim.config.errors import ScenarioError
+from jaxsim.config.overrides import Override, parse_override
+from jaxsim.config.reader import plain
+from jaxsim.config.schema import READER, Scenario
+from jaxsim.config.text import read_file
+
+
+def load_scenario(path: str | PathLike[str], overrides: Iterable[str] = ()) -> Scenario:
+    """Read a scenario file (YAML, or TOML if its name ends in `.toml`).
+
+    Paths of files in it are relative to the scenario file; in `overrides` they are relative to the current folder.
+
+    Args:
+        path: The file.
+        overrides: `key.path=value` texts, each of which changes one key, such as `cluster.instances.0.count=4`; with
+            one group of instances, `scheduler.max_num_seqs=64` is enough. Values are YAML. The last one wins.
+
+    Raises:
+        ScenarioError: If the file or an override is not valid; the message names it, the key and what is valid.
+    """
+    file = Path(path)
+    data = read_file(file)
+    if not isinstance(data, dict):
+        raise ScenarioError("must hold a scenario: keys such as workload and cluster", source=str(file))
+    _look_beside(file.parent, data, set())
+    given = []
+    for text in overrides:
+        given.append(parse_override(text, data))
+        given[-1].apply(data)
+    try:
+        return parse_scenario(data)
+    except ScenarioError as error:
+        raise ScenarioError(error.problem, error.key, _source(error.key, file, given)) from None
+
+
+def parse_scenario(data: Any) -> Scenario:
+    """A scenario from plain data: what `dump_scenario` gives, or a YAML file parsed by any YAML reader.
+
+    Raises:
+        ScenarioError: With the path of the first key at fault.
+    """
+    return READER.read(Scenario, data)
+
+
+def dump_scenario(scenario: Scenario) -> dict[str, Any]:
+    """A scenario as plain data (dicts, lists, text, numbers) with every key; `parse_scenario` reads it back, equal."""
+    return plain(scenario)
+
+
+def _source(key: str, file: Path, overrides: list[Override]) -> str:
+    """Who gave `key` its value: the override that did, else the file and the overrides, which may have a part in it."""
+    for override in reversed(overrides):
+        if override.covers(key):
+            return override.source
+    return " with ".join([str(file), *(override.source for override in overrides)])
+
+
+def _look_beside(folder: Path, data: Any, seen: set[int]) -> None:
+    """Make the file that any `path` key names relative to `folder`, in place. Sections may be shared (YAML aliases)."""
+    if id(data) in seen:
+        return
+    seen.add(id(data))
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        if key == "path" and isinstance(value, str):
+            data[key] = str(folder / value)
+        else:
+            _look_beside(folder, value, seen)

@@ -1,0 +1,20 @@
+"""The JSON Schema of scenario files, derived from the classes that read them and from their docstrings."""
+
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema
+
+from jaxsim.config.schema import READER, Scenario
+
+
+class _Generator(GenerateJsonSchema):
+    """Without the titles that only repeat the name of a key."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def scenario_schema() -> dict[str, Any]:
+    """What a scenario file may say, as JSON Schema, draft 2020-12."""
+    schema = READER.type_of(Scenario).json_schema(schema_generator=_Generator)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

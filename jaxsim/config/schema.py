@@ -1,0 +1,158 @@
+"""What a scenario says: the sections of its file, as frozen dataclasses of the same names.
+
+Sections with a `kind` are the components themselves; `READER` knows from which registry each is chosen.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+from jaxsim._component import check, check_not_negative
+from jaxsim.cluster.routing import ROUTERS, AbstractRouter, RoundRobin
+from jaxsim.config.reader import Reader
+from jaxsim.engine.policy import POLICIES, AbstractPolicy, VllmV1
+from jaxsim.latency import LATENCIES, AbstractLatency
+from jaxsim.specs import Slo
+from jaxsim.workload import WORKLOADS, Synthetic, Trace
+from jaxsim.workload.arrivals import ARRIVALS, Arrivals
+from jaxsim.workload.lengths import LENGTHS, Lengths
+
+Workload = Synthetic | Trace
+
+READER = Reader(
+    {
+        Workload: WORKLOADS,
+        Arrivals: ARRIVALS,
+        Lengths: LENGTHS,
+        AbstractRouter: ROUTERS,
+        AbstractLatency: LATENCIES,
+        AbstractPolicy: POLICIES,
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KvCache:
+    """The pool of KV blocks of one instance.
+
+    Attributes:
+        num_blocks: blocks in the pool; null is unlimited.
+        block_size: tokens in a block.
+        watermark: share of the pool, in [0, 1), that stays free when a request is admitted.
+    """
+
+    num_blocks: int | None = None
+    block_size: int = 16
+    watermark: float = 0.0
+
+    def __post_init__(self) -> None:
+        check(self, "num_blocks", lambda value: value >= 1, "1 or greater, or null for an unlimited pool")
+        check(self, "block_size", lambda value: value >= 1, "1 or greater")
+        check(self, "watermark", lambda value: 0 <= value < 1, "a share in [0, 1)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instance:
+    """A group of equal engine instances.
+
+    Attributes:
+        role: what the instances do: `unified` ones prefill and decode.
+        count: how many there are.
+        name: what reports call the group; null is its place in the list.
+        latency: how long one iteration takes.
+        scheduler: which requests an iteration serves.
+        kv_cache: the pool of KV blocks of each instance.
+        cost_per_hour: price of one instance, in a currency of your choice; null is unknown.
+    """
+
+    role: Literal["unified"] = "unified"
+    count: int = 1
+    name: str | None = None
+    latency: AbstractLatency
+    scheduler: AbstractPolicy = field(default_factory=VllmV1)
+    kv_cache: KvCache = field(default_factory=KvCache)
+    cost_per_hour: float | None = None
+
+    def __post_init__(self) -> None:
+        check(self, "count", lambda value: value >= 1, "1 or greater")
+        check_not_negative(self, "cost_per_hour")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """The fleet.
+
+    Attributes:
+        router: which instance an arriving request is sent to.
+        instances: groups of equal instances; instances are numbered in this order.
+    """
+
+    router: AbstractRouter = field(default_factory=RoundRobin)
+    instances: tuple[Instance, ...]
+
+    def __post_init__(self) -> None:
+        if not self.instances:
+            raise ValueError("instances must hold at least one group")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonteCarlo:
+    """Independent replications.
+
+    Attributes:
+        seeds: how many.
+        first_seed: number of the first; the others follow it. One number gives the same requests in every scenario.
+        warmup_requests: how many of the first requests of each seed the statistics leave out.
+        start: state of the fleet when a replication starts.
+    """
+
+    seeds: int = 1
+    first_seed: int = 0
+    warmup_requests: int = 0
+    start: Literal["empty"] = "empty"
+
+    def __post_init__(self) -> None:
+        check(self, "seeds", lambda value: 1 <= value < 2**31, "from 1 to 2147483647")
+        check(self, "first_seed", lambda value: 0 <= value < 2**62, "0 or greater and below 2^62")
+        check(self, "warmup_requests", lambda value: value >= 0, "0 or greater")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """How the simulation is computed; never what it finds.
+
+    Attributes:
+        leap: take stretches of iterations in which nothing changes in one step.
+    """
+
+    leap: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A workload, a fleet that serves it, and what was promised.
+
+    Sections may be given as the classes here or as plain data. All are checked as in a file.
+
+    Attributes:
+        name: what reports call it.
+        workload: requests: when they arrive and how long they are.
+        slo: latency limits of a request that is served well.
+        cluster: the fleet.
+        monte_carlo: independent replications.
+        engine: how the simulation is computed.
+
+    Raises:
+        ScenarioError: if something in it is not valid; the message names the key and what is valid.
+    """
+
+    name: str = "scenario"
+    workload: Workload
+    slo: Slo = field(default_factory=Slo)
+    cluster: Cluster
+    monte_carlo: MonteCarlo = field(default_factory=MonteCarlo)
+    engine: Engine = field(default_factory=Engine)
+
+    def __post_init__(self) -> None:
+        given = {key.name: getattr(self, key.name) for key in fields(self)}
+        for name, value in READER.fields(Scenario, given).items():
+            object.__setattr__(self, name, value)
