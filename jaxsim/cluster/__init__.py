@@ -1,0 +1,1 @@
+"""The fleet around the engines: which instance serves which request."""
