@@ -1,0 +1,108 @@
+"""What happened to each request, as columns, and the latencies that follow from them."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxsim._status import RequestStatus
+
+
+@dataclass(frozen=True, eq=False)
+class RequestTable:
+    """Outcome of R seeds x N requests, in order of arrival within a seed; times in seconds from the start of the seed.
+
+    Attributes:
+        seed: int64 `[R]`, the seed number of each row.
+        request: int32 `[R, N]`, the request's number: its place in the workload, or its row in the trace file.
+        arrival_s: float64 `[R, N]`, not decreasing along N.
+        prompt_tokens: int32 `[R, N]`.
+        output_tokens: int32 `[R, N]`, tokens emitted.
+        instance: int32 `[R, N]`, where it was served (prefilled); -1: never routed.
+        decode_instance: int32 `[R, N]`, where it decoded in a disaggregated fleet; -1: nowhere else.
+        first_scheduled_s: float64 `[R, N]`, start of the first iteration it was part of; nan: never.
+        first_token_s: float64 `[R, N]`, end of the iteration that emitted its first token; nan: never.
+        finish_s: float64 `[R, N]`, when its last token was emitted; nan: never.
+        preemptions: int32 `[R, N]`.
+        cached_tokens: int32 `[R, N]`, prompt tokens found in the prefix cache.
+        status: int8 `[R, N]`, codes of `RequestStatus`.
+    """
+
+    seed: np.ndarray
+    request: np.ndarray
+    arrival_s: np.ndarray
+    prompt_tokens: np.ndarray
+    output_tokens: np.ndarray
+    instance: np.ndarray
+    decode_instance: np.ndarray
+    first_scheduled_s: np.ndarray
+    first_token_s: np.ndarray
+    finish_s: np.ndarray
+    preemptions: np.ndarray
+    cached_tokens: np.ndarray
+    status: np.ndarray
+
+    def __post_init__(self) -> None:
+        shape = self.arrival_s.shape
+        if len(shape) != 2 or self.seed.shape != shape[:1]:
+            raise ValueError(f"arrival_s must be [seeds, requests] and seed [seeds], not {shape} and {self.seed.shape}")
+        for field in dataclasses.fields(self)[1:]:
+            if getattr(self, field.name).shape != shape:
+                raise ValueError(f"{field.name} must have shape {shape}, not {getattr(self, field.name).shape}")
+
+    @property
+    def num_seeds(self) -> int:
+        """R, the rows."""
+        return self.arrival_s.shape[0]
+
+    @property
+    def num_requests(self) -> int:
+        """N, the requests of one seed."""
+        return self.arrival_s.shape[1]
+
+    @property
+    def completed(self) -> np.ndarray:
+        """bool `[R, N]`: the request emitted all its tokens."""
+        return self.status == RequestStatus.COMPLETED
+
+    @property
+    def ttft_s(self) -> np.ndarray:
+        """Time to first token, float64 `[R, N]`: first token - arrival; nan if it never came."""
+        return self.first_token_s - self.arrival_s
+
+    @property
+    def tpot_s(self) -> np.ndarray:
+        """Time per output token after the first, float64 `[R, N]`: (finish - first token) / (output tokens - 1).
+
+        nan for requests of one token, for which it is undefined, and for those that never finished.
+        """
+        gaps = self.output_tokens - 1.0
+        gaps[gaps <= 0] = np.nan
+        return (self.finish_s - self.first_token_s) / gaps
+
+    @property
+    def e2e_s(self) -> np.ndarray:
+        """End-to-end latency, float64 `[R, N]`: finish - arrival; nan if it never finished."""
+        return self.finish_s - self.arrival_s
+
+    @property
+    def queue_s(self) -> np.ndarray:
+        """Time in the queue, float64 `[R, N]`: first scheduled - arrival; nan if it was never scheduled."""
+        return self.first_scheduled_s - self.arrival_s
+
+    def block(self, seeds: slice = slice(None), requests: slice = slice(None)) -> "RequestTable":
+        """The table of some rows and a range of requests (by arrival), as views."""
+        columns = {f.name: getattr(self, f.name)[seeds, requests] for f in dataclasses.fields(self)[1:]}
+        return RequestTable(seed=self.seed[seeds], **columns)
+
+    @classmethod
+    def concatenate(cls, tables: Sequence["RequestTable"]) -> "RequestTable":
+        """One table of the seeds of all tables, which must have equally many requests per seed."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: np.concatenate([getattr(table, name) for table in tables]) for name in names})
+
+    def columns(self) -> Mapping[str, np.ndarray]:
+        """The columns of `requests.csv` by name and in order, each `[R * N]`, seed by seed."""
+        flat = {f.name: getattr(self, f.name).reshape(-1) for f in dataclasses.fields(self)[1:]}
+        return {"seed": np.repeat(self.seed, self.num_requests), **flat}

@@ -1,0 +1,130 @@
+"""The summary of a run: every statistic with its confidence interval, as in `summary.json`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jaxsim._status import RequestStatus
+from jaxsim.metrics.caveats import caveats
+from jaxsim.metrics.cluster_sums import Clusters, ClusterSums
+from jaxsim.metrics.distribution import Distribution, number, with_interval
+from jaxsim.metrics.goodput import NO_GOODPUT, Goodput, goodput
+from jaxsim.metrics.intervals import Estimate, Interval, Pool, rare_count_interval
+from jaxsim.metrics.per_request import METRICS
+from jaxsim.metrics.per_token import gap_design_effect, mean_gap
+from jaxsim.metrics.quantile_sketch import BinnedPool
+from jaxsim.metrics.verdicts import slo_verdicts
+from jaxsim.specs.slo import Slo, quantile_of
+
+SCHEMA_VERSION = 1
+
+PERCENTILES = ("p50", "p90", "p95", "p99")
+"""Percentiles of every metric; those that the SLO limits come on top."""
+
+_ORDER = ("ttft_s", "tpot_s", "itl_s", "e2e_s", "queue_s")
+
+
+def summarise(
+    sums: ClusterSums,
+    pools: Mapping[str, Pool],
+    gaps: BinnedPool,
+    slo: Slo,
+    *,
+    batches: bool,
+    confidence: float,
+    pool_error: float,
+    gap_error: float,
+) -> dict[str, Any]:
+    """Everything of `summary.json`; what is undefined or cannot be known is None.
+
+    Args:
+        sums: the sums of all seeds.
+        pools: the pooled values of each of `METRICS`.
+        gaps: the pooled gaps between tokens.
+        slo: the promises to check.
+        batches: the clusters are batches within the run, rather than seeds.
+        confidence: level of the intervals.
+        pool_error: bound on the relative error of quantiles of `pools`.
+        gap_error: bound on the relative error of quantiles of `gaps`.
+    """
+    clusters = Clusters(sums, batches)
+    latencies = _distributions(clusters, pools, gaps, pool_error, gap_error)
+    tables = {metric: of.summary(_percentiles(slo, metric), confidence) for metric, of in latencies.items()}
+
+    measured, completed = clusters["measured"].sum(), clusters["completed"].sum()
+    # Where all clusters attain the same, they borrow the design effect of a tail that they do differ in.
+    effect = latencies["ttft_s"].quantile(0.9, confidence).design_effect
+    served = goodput(clusters, sums.arrival_rate_per_s, confidence, effect)
+    attained = served.attainment, served.attainment_interval
+    kv = clusters.service("kv_token_seconds", "kv_capacity_token_seconds")
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **tables,
+        **_rate("throughput_requests_per_s", clusters.service("completions_per_s", "span"), confidence),
+        **_rate("throughput_tokens_per_s", clusters.service("tokens_per_s", "span"), confidence),
+        **(_goodput(served) if slo.thresholds else _goodput(NO_GOODPUT)),
+        "slo_verdicts": slo_verdicts(slo, latencies, int(measured - completed), attained, confidence),
+        "arrival_rate_per_s": number(np.mean(sums.arrival_rate_per_s)),
+        "preemptions": int(sums.preemptions.sum()),
+        "preemptions_ci": _preemptions_interval(sums, clusters, confidence),
+        "recomputed_tokens": int(sums.recomputed_tokens.sum()),
+        **with_interval("kv_utilisation", kv.value, kv.interval(confidence, high=1.0)),
+        "num_requests": int(sums.num_requests.sum()),
+        "num_measured": int(measured),
+        "num_completed": int(sums.statuses[:, RequestStatus.COMPLETED].sum()),
+        "status_counts": {status.name.lower(): int(sums.statuses[:, status].sum()) for status in RequestStatus},
+        "iterations": int(sums.iterations.sum()),
+        "seeds": len(sums.seed),
+        "seeds_incomplete": int(np.count_nonzero(sums.lane_status)),
+        "ci_confidence": confidence,
+        "ci_method": "batch_means" if batches else "replications",
+        "ci_clusters": len(clusters),
+        "warnings": caveats(sums, clusters, batches, tables, gaps),
+    }
+
+
+def _distributions(
+    clusters: Clusters, pools: Mapping[str, Pool], gaps: BinnedPool, pool_error: float, gap_error: float
+) -> dict[str, Distribution]:
+    found = {}
+    for index, metric in enumerate(METRICS):
+        count = clusters["latency_count"][:, index]
+        mean = Estimate.ratio(clusters["latency_s"][:, index], count)
+        found[metric] = Distribution(mean, pools[metric], int(count.sum()), pool_error)
+    mean = mean_gap(clusters["gap_s"], clusters["gaps"])
+    found["itl_s"] = Distribution(mean, gaps, gaps.total, gap_error)
+    if gaps.num_clusters == 1:
+        effect = gap_design_effect(mean, gaps)
+        found["itl_s"] = Distribution(mean, gaps, gaps.total, gap_error, effect, len(clusters))
+    return {metric: found[metric] for metric in _ORDER}
+
+
+def _percentiles(slo: Slo, metric: str) -> dict[str, float]:
+    """Shares of the percentiles to report of a metric, ascending, by name."""
+    names = {*PERCENTILES, *(limit.statistic for limit in slo.limits if limit.metric == metric)}
+    shares = [(share, name) for name in names if (share := quantile_of(name)) is not None]
+    return {name: share for share, name in sorted(shares)}
+
+
+def _goodput(served: Goodput) -> dict[str, Any]:
+    return {
+        **with_interval("slo_attainment", served.attainment, served.attainment_interval),
+        **with_interval("goodput_requests_per_s", served.requests_per_s, served.requests_interval),
+        **with_interval("goodput_tokens_per_s", served.tokens_per_s, served.tokens_interval),
+    }
+
+
+def _rate(name: str, estimate: Estimate, confidence: float) -> dict[str, Any]:
+    return with_interval(name, estimate.value, estimate.interval(confidence))
+
+
+def _preemptions_interval(sums: ClusterSums, clusters: Clusters, confidence: float) -> Interval | None:
+    """The interval of the total, from how preemptions per measured request differ between clusters."""
+    total = int(sums.preemptions.sum())
+    if not total:
+        return rare_count_interval(confidence) if len(clusters) > 1 else None
+    per_request = Estimate.ratio(clusters["measured_preemptions"], clusters["measured"])
+    if not per_request.value > 0:
+        return None
+    return (per_request * (total / per_request.value)).interval(confidence)
