@@ -1,4 +1,8 @@
-"""One component per kind, for tests that hold for all of them."""
+"""One component per kind, for tests that hold for all of them, and what such tests share."""
+
+import jax
+import numpy as np
+from jax.tree_util import Partial
 
 from jaxsim.workload import Synthetic
 from jaxsim.workload import arrivals as a
@@ -30,6 +34,17 @@ LENGTHS = (
 def kind(component: object) -> str:
     """Name of a component in the test report."""
     return component.kind  # type: ignore[attr-defined]
+
+
+@jax.jit
+def _apply(sampler: Partial, uniform: jax.Array) -> jax.Array:
+    return sampler(uniform)
+
+
+def evaluate(sampler: Partial, uniform: np.ndarray) -> np.ndarray:
+    """A sampler at given uniforms."""
+    with jax.enable_x64(True):
+        return np.asarray(_apply(sampler, uniform))
 
 
 def synthetic(num_requests: int, arrivals: a.Arrivals = ARRIVALS[0]) -> Synthetic:

@@ -9,14 +9,13 @@ from scipy import stats
 
 from jaxsim.workload import lengths as n
 from jaxsim.workload.random import Purpose, draw
-from tests.workload.examples import LENGTHS, kind
+from tests.workload.examples import LENGTHS, evaluate, kind
 
 UNIFORM = np.concatenate([2.0 ** -np.arange(1, 53), np.linspace(0.0013, 0.9987, 999), 1 - 2.0 ** -np.arange(2, 53)])
 
 
 def tokens(lengths, uniform=UNIFORM):
-    with jax.enable_x64(True):
-        return np.asarray(jax.jit(lambda sampler, u: sampler(u))(lengths.tokens(), uniform))
+    return evaluate(lengths.tokens(), uniform)
 
 
 def test_every_kind_is_tried():
@@ -25,7 +24,8 @@ def test_every_kind_is_tried():
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=kind)
 def test_contract(lengths):
-    drawn = tokens(lengths, np.sort(UNIFORM))
+    with jax.numpy_dtype_promotion("strict"):
+        drawn = tokens(lengths, np.sort(UNIFORM))
     assert drawn.dtype == np.int32
     assert (drawn >= lengths.min).all() and (drawn <= lengths.max).all()
     assert (np.diff(drawn) >= 0).all()

@@ -1,5 +1,6 @@
 """Trace replay: both formats as they are published, order, options and every message."""
 
+import runpy
 import time
 from pathlib import Path
 
@@ -102,7 +103,9 @@ def test_twenty_thousand_rows_are_quick(trace):
     assert time.perf_counter() - start < 1.0  # 0.1 s when written
 
 
-def test_the_bundled_trace():
+def test_the_bundled_trace(capsys):
+    runpy.run_path(str(CHAT.with_name("make_chat_500.py")))
+    assert capsys.readouterr().out == CHAT.read_text()
     requests = Trace(path=CHAT).draw([0])
     assert requests.row.shape == (1, 500) and requests.notices == ()
     counts = np.bincount((requests.arrival_s[0] // 5).astype(int))
