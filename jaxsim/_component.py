@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import jax
+import numpy as np
 
 T = TypeVar("T")
 
@@ -52,6 +53,30 @@ def _is_static(hint: Any) -> bool:
     return typing.get_origin(hint) is typing.Literal or hint in _STATIC_TYPES
 
 
+def as_arrays(owner: T) -> T:
+    """The same component with its numbers as 0-d NumPy arrays: float64 where its field says `float`, else int32."""
+
+    def array(hint: Any, value: Any) -> Any:
+        if dataclasses.is_dataclass(value):
+            return as_arrays(value)
+        if isinstance(value, tuple):
+            return tuple(array(typing.get_args(hint)[0], item) for item in value)
+        is_float = hint is float or float in typing.get_args(hint)
+        return np.asarray(value, np.float64 if is_float else np.int32) if _is_number(value) else value
+
+    hints = typing.get_type_hints(type(owner))
+    leaves = [f.name for f in dataclasses.fields(owner) if not _is_static(hints[f.name])]  # type: ignore[arg-type]
+    copy = object.__new__(type(owner))
+    for field in dataclasses.fields(owner):  # type: ignore[arg-type]
+        value = getattr(owner, field.name)
+        object.__setattr__(copy, field.name, array(hints[field.name], value) if field.name in leaves else value)
+    return copy
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def registry(*classes: type[T]) -> Mapping[str, type[T]]:
     """The components of one folder by their `kind`: what the scenario schema, the docs and the contract tests read."""
     return types.MappingProxyType({cls.__dataclass_fields__["kind"].default: cls for cls in classes})  # type: ignore[attr-defined]
@@ -63,7 +88,7 @@ def check(owner: Any, field: str, holds: Callable[[Any], bool], must: str) -> No
     Values that are not plain numbers (traced or stacked arrays, None) pass: they were checked when they were plain.
     """
     value = getattr(owner, field)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if _is_number(value):
         if isinstance(value, float) and math.isnan(value) or not holds(value):
             raise ValueError(f"{field} must be {must}, not {value!r}")
 

@@ -1,48 +1,113 @@
-"""The only loops: rounds of a lane, lanes of a tile, chunks of rounds on the host."""
+"""The only loops: rounds of a batch of lanes (on the device) and tiles of lanes over cores and devices (on the host)."""
 
-import functools
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxsim.engine import round as engine_round
-from jaxsim.engine.shape import Shape
-from jaxsim.engine.state import Columns, Model, State, axes, finished, initial, rebased
+State = TypeVar("State")
+Tile = TypeVar("Tile")
+Result = TypeVar("Result")
 
 ROUNDS_PER_SCAN = 16
 """Rounds between two looks at whether every lane has finished."""
 
 
-@functools.partial(jax.jit, static_argnames="shape")
-def start(model: Model, columns: Columns, shape: Shape) -> State:
-    state = jax.vmap(lambda c: initial(c, model, shape))(columns)
-    return state_last(state)
+def advance(
+    step: Callable[[State], State], unfinished: Callable[[State], jax.Array], state: State, rounds: int
+) -> tuple[State, jax.Array]:
+    """Apply `step` until no lane is `unfinished`, or `rounds` times (rounded up to whole scans).
+
+    The predicate is one scalar for all lanes: a loop whose predicate is batched selects over every buffer it carries,
+    hundreds of times slower. A finished lane must be a fixed point of `step`.
+
+    Args:
+        step: one round of all lanes.
+        unfinished: bool per lane.
+        state: of all lanes.
+        rounds: most rounds.
+
+    Returns:
+        The state and the number of rounds run, int32.
+    """
+
+    def more(carry: tuple[jax.Array, State]) -> jax.Array:
+        count, state = carry
+        return (count < rounds) & jnp.any(unfinished(state))
+
+    def scan(carry: tuple[jax.Array, State]) -> tuple[jax.Array, State]:
+        count, state = carry
+        state, _ = lax.scan(lambda s, _: (step(s), None), state, None, length=ROUNDS_PER_SCAN)
+        return count + ROUNDS_PER_SCAN, state
+
+    count, state = lax.while_loop(more, scan, (jnp.int32(0), state))
+    return state, count
 
 
-def state_last(state):
-    import equinox as eqx
-    return eqx.tree_at(lambda s: s.slots, state, jax.tree.map(lambda a: a.T, state.slots))
+@dataclass(frozen=True)
+class Worker:
+    """Where one stream of tiles runs: a device, and the core its thread is pinned to (None: any)."""
+
+    device: jax.Device
+    core: int | None
 
 
-def make_chunk(shape: Shape, rounds: int = 4096):
-    def chunk(state: State, model: Model, columns: Columns) -> tuple[State, jax.Array]:
-        lane_axes = axes(state)
-        one = lambda s, c: engine_round.build(model, c, shape)(s)
-        many = jax.vmap(one, in_axes=(lane_axes, 0), out_axes=lane_axes)
-        done = jax.vmap(lambda s: finished(s, shape), in_axes=(lane_axes,))
-        state = jax.vmap(lambda s: rebased(s, shape), in_axes=(lane_axes,), out_axes=lane_axes)(state)
+def workers(devices: int | None = None) -> list[Worker]:
+    """One worker per core on CPU, one per device on accelerators.
 
-        def more(carry):
-            count, state = carry
-            return (count < rounds) & jnp.any(~done(state))
+    Several threads on one CPU device each run their own tile at a core's full speed; a single tile handed to XLA's
+    thread pool is slower than one core (its kernels are too small to share).
 
-        def body(carry):
-            count, state = carry
-            state, _ = lax.scan(lambda s, _: (many(s, columns), None), state, None, length=ROUNDS_PER_SCAN)
-            return count + ROUNDS_PER_SCAN, state
+    Args:
+        devices: how many at most; None for all.
 
-        count, state = lax.while_loop(more, body, (jnp.int32(0), state))
-        return state, count
+    Raises:
+        ValueError: more than there are.
+    """
+    if jax.default_backend() == "cpu":
+        cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [None] * (os.cpu_count() or 1)
+        found = [Worker(jax.devices()[i % jax.device_count()], core) for i, core in enumerate(cores)]
+    else:
+        found = [Worker(device, None) for device in jax.local_devices()]
+    if devices is not None and devices > len(found):
+        raise ValueError(f"devices must be at most {len(found)} here, not {devices}")
+    return found[:devices]
 
-    return chunk
+
+def map_tiles(
+    function: Callable[[Tile, Worker], Result], tiles: Iterable[Tile], workers: list[Worker]
+) -> Iterator[tuple[Tile, Result]]:
+    """`function(tile, worker)` for every tile, one tile at a time per worker; results as they come.
+
+    The order of results depends on timing, what they hold must not. An exception of a tile, and Ctrl-C, wait for the
+    tiles under way and start no others.
+    """
+    todo = iter(tiles)
+    mine = threading.local()
+    unused = list(workers)
+
+    def settle() -> None:
+        mine.worker = unused.pop()
+        if mine.worker.core is not None and len(workers) > 1:
+            os.sched_setaffinity(0, {mine.worker.core})
+
+    with ThreadPoolExecutor(len(workers), "jaxsim", settle) as pool:
+        running: dict[Future[Result], Tile] = {}
+        try:
+            while True:
+                while len(running) < len(workers) and (tile := next(todo, None)) is not None:
+                    running[pool.submit(lambda tile: function(tile, mine.worker), tile)] = tile
+                if not running:
+                    return
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield running.pop(future), future.result()
+        finally:
+            for future in running:
+                future.cancel()

@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float64, Int32, Int64
 
 from jaxsim._arrays import select
@@ -39,9 +40,9 @@ class Columns(eqx.Module):
     """`prompt << 32 | outputs`: one gather instead of two."""
 
 
-def pack_lengths(prompt_tokens: jax.Array, output_tokens: jax.Array) -> jax.Array:
+def pack_lengths(prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
     """Both lengths of a request in one int64."""
-    return (prompt_tokens.astype(jnp.int64) << 32) | output_tokens.astype(jnp.int64)
+    return (prompt_tokens.astype(np.int64) << 32) | output_tokens.astype(np.int64)
 
 
 def unpack_lengths(lengths: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -40,6 +40,13 @@ class View(NamedTuple):
         return kv.ceil_div(tokens, self.block_size) + leaving <= self.free_blocks
 
 
+class Limit(NamedTuple):
+    """The most tokens of something, and the parameter that says so."""
+
+    tokens: int
+    because: str
+
+
 class AbstractPolicy(abc.ABC):
     """One scheduler. Its numbers are leaves, its switches are structure."""
 
@@ -62,5 +69,5 @@ class AbstractPolicy(abc.ABC):
         """Tokens each request emits before it stops; at most `output_tokens`."""
 
     @abc.abstractmethod
-    def longest_prompt(self) -> int | None:
-        """The longest prompt the engine accepts, or None."""
+    def longest_prompt(self) -> Limit | None:
+        """The longest prompt that can ever be served, or None."""

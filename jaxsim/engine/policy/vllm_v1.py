@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxsim._arrays import select
 from jaxsim._component import check, component
-from jaxsim.engine.policy.base import AbstractPolicy, View
+from jaxsim.engine.policy.base import AbstractPolicy, Limit, View
 
 
 @component
@@ -82,6 +82,10 @@ class VllmV1(AbstractPolicy):
         """Rule 7: fewer than asked for where prompt and outputs reach `max_model_len`."""
         return np.minimum(output_tokens, self.max_model_len - prompt_tokens)
 
-    def longest_prompt(self) -> int:
-        """vLLM refuses a prompt that leaves no room for one output token."""
-        return self.max_model_len - 1
+    def longest_prompt(self) -> Limit:
+        """vLLM refuses a prompt that leaves no room for one output token; unchunked, one that exceeds the budget waits
+        for ever."""
+        most = Limit(self.max_model_len - 1, "scheduler.max_model_len leaves room for one output token")
+        if not self.enable_chunked_prefill and self.max_num_batched_tokens < most.tokens:
+            return Limit(self.max_num_batched_tokens, "scheduler.max_num_batched_tokens without chunked prefill")
+        return most

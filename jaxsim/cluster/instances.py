@@ -1,0 +1,67 @@
+"""Groups of equal instances, and which requests they can serve at all."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxsim._component import as_arrays
+from jaxsim.engine.policy import AbstractPolicy
+from jaxsim.engine.state import Model, Pool
+from jaxsim.latency import AbstractLatency
+
+
+@dataclass(frozen=True)
+class InstanceGroup:
+    """Equal instances.
+
+    Attributes:
+        count: how many.
+        policy: their scheduler.
+        latency: their clock.
+        num_blocks: blocks of each KV pool; None is unlimited.
+        block_size: tokens per block.
+        watermark: share of the pool that admissions leave free.
+    """
+
+    count: int
+    policy: AbstractPolicy
+    latency: AbstractLatency
+    num_blocks: int | None
+    block_size: int
+    watermark: float
+
+    def model(self) -> Model:
+        """What the engine needs, as arrays."""
+        blocks = self.num_blocks or 0
+        return Model(
+            policy=as_arrays(self.policy),
+            latency=as_arrays(self.latency),
+            pool=Pool(np.int32(blocks), np.int32(self.policy.watermark_blocks(blocks, self.watermark))),
+        )
+
+    def most_blocks(self, prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
+        """Blocks a request holds at most: its last token is never fed."""
+        tokens = prompt_tokens.astype(np.int64) + self.policy.emitted(prompt_tokens, output_tokens) - 1
+        return -(-tokens // self.block_size)
+
+    def infeasible(self, prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
+        """bool, requests that an instance can never serve, however long they wait."""
+        longest = self.policy.longest_prompt()
+        too_long = np.zeros(prompt_tokens.shape, bool) if longest is None else prompt_tokens > longest.tokens
+        if self.num_blocks is None:
+            return too_long
+        return too_long | (self.most_blocks(prompt_tokens, output_tokens) > self.num_blocks)
+
+    def why_infeasible(self, prompt_tokens: int, output_tokens: int) -> str:
+        """One clause about a request that is infeasible, naming what would have to be larger."""
+        longest = self.policy.longest_prompt()
+        if longest is not None and prompt_tokens > longest.tokens:
+            return (
+                f"prompt_tokens is {prompt_tokens}, but a prompt must have at most {longest.tokens} tokens "
+                f"({longest.because})"
+            )
+        need = int(self.most_blocks(np.int64(prompt_tokens), np.int64(output_tokens)))
+        return (
+            f"its {prompt_tokens} prompt and {output_tokens} output tokens need {need} KV blocks of {self.block_size} "
+            f"tokens, but the pool has {self.num_blocks} (kv_cache.num_blocks)"
+        )

@@ -1,0 +1,339 @@
+"""Lanes on the host: tiles of equal shape, run until every lane has finished, as NumPy records."""
+
+import dataclasses
+import functools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxsim import _loop
+from jaxsim._status import LaneStatus
+from jaxsim.engine import round as engine_round
+from jaxsim.engine.record import ITL_BINS
+from jaxsim.engine.shape import Shape
+from jaxsim.engine.state import Columns, Model, State, axes, finished, initial, pack_lengths, rebased
+
+LANES_PER_TILE = 640
+"""Lanes side by side on a core: enough to fill vector registers and hide the cost of a kernel, few enough for the cache.
+Measured flat from 384 to 768; powers of two from 512 on are 28 % slower (the rows of slots alias in the cache)."""
+
+TILE_BYTES = 512 << 20
+"""Most memory of the request columns of one tile."""
+
+ROUNDS_PER_CHUNK = 2048
+"""Rounds between two returns to the host, which looks at progress, interrupts and lanes that do not move."""
+
+SLOT_WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+"""Numbers of slots that programs are compiled for; a pass over slots costs 0.25 ns per slot and round."""
+
+_BYTES_PER_REQUEST = 48
+
+
+@dataclass(frozen=True, eq=False)
+class LaneRequests:
+    """The requests of L lanes in order of arrival, padded to N with arrivals at infinity.
+
+    Attributes:
+        arrival_s: float64 `[L, N]`.
+        prompt_tokens: int32 `[L, N]`.
+        output_tokens: int32 `[L, N]`, tokens each will emit.
+    """
+
+    arrival_s: np.ndarray
+    prompt_tokens: np.ndarray
+    output_tokens: np.ndarray
+
+    def __getitem__(self, lanes: slice | np.ndarray) -> "LaneRequests":
+        return LaneRequests(self.arrival_s[lanes], self.prompt_tokens[lanes], self.output_tokens[lanes])
+
+
+@dataclass(frozen=True, eq=False)
+class LaneRecords:
+    """What L lanes recorded.
+
+    Attributes:
+        first_scheduled_s: float64 `[L, N]`; nan where it never happened, as in the following.
+        first_token_s: float64 `[L, N]`.
+        finish_s: float64 `[L, N]`.
+        preemptions: int32 `[L, N]`.
+        itl_counts: int32 `[L, ITL_BINS]`, tokens by the gap before them.
+        kv_token_seconds: float64 `[L]`, integral of the resident KV tokens.
+        makespan_s: float64 `[L]`, when the lane stopped.
+        iterations: int64 `[L]`.
+        recomputed_tokens: int64 `[L]`.
+        rounds: int64 `[L]`, rounds of the tile the lane was in.
+        status: int32 `[L]`, `LaneStatus`.
+    """
+
+    first_scheduled_s: np.ndarray
+    first_token_s: np.ndarray
+    finish_s: np.ndarray
+    preemptions: np.ndarray
+    itl_counts: np.ndarray
+    kv_token_seconds: np.ndarray
+    makespan_s: np.ndarray
+    iterations: np.ndarray
+    recomputed_tokens: np.ndarray
+    rounds: np.ndarray
+    status: np.ndarray
+
+    @classmethod
+    def empty(cls, lanes: int, requests: int) -> "LaneRecords":
+        """Room for the records of `lanes` lanes."""
+        per_request = {
+            "first_scheduled_s": np.float64,
+            "first_token_s": np.float64,
+            "finish_s": np.float64,
+            "preemptions": np.int32,
+        }
+        per_lane = {
+            "kv_token_seconds": np.float64,
+            "makespan_s": np.float64,
+            "iterations": np.int64,
+            "recomputed_tokens": np.int64,
+            "rounds": np.int64,
+            "status": np.int32,
+        }
+        return cls(
+            **{name: np.empty((lanes, requests), dtype) for name, dtype in per_request.items()},
+            **{name: np.empty(lanes, dtype) for name, dtype in per_lane.items()},
+            itl_counts=np.empty((lanes, ITL_BINS), np.int32),
+        )
+
+    def put(self, lanes: np.ndarray, records: "LaneRecords") -> None:
+        """Copy in the records of some lanes."""
+        for field in dataclasses.fields(self):
+            getattr(self, field.name)[lanes] = getattr(records, field.name)[: len(lanes)]
+
+
+class Stopped(Exception):
+    """Raised inside a worker when the run was interrupted."""
+
+
+class Programs:
+    """Compiled programs by what they are specialised to. Shared by all threads; each is compiled once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._compiled: dict[tuple[object, ...], Callable[..., tuple[State, jax.Array]]] = {}
+        self.compile_seconds = 0.0
+
+    def chunk(
+        self, state: State, model: Model, columns: Columns, shape: Shape, rounds: int, device: jax.Device
+    ) -> Callable[..., tuple[State, jax.Array]]:
+        """The program that advances a tile by up to `rounds` rounds."""
+        leaves, structure = jax.tree.flatten(model)
+        key = (shape, rounds, columns.arrival_s.shape, structure, tuple(leaf.shape for leaf in leaves), device)
+        with self._lock:
+            if key not in self._compiled:
+                start = time.perf_counter()
+                jitted = jax.jit(
+                    functools.partial(_advance, shape=shape, rounds=rounds),
+                    donate_argnums=0,
+                    compiler_options=_compiler_options(device),
+                )
+                self._compiled[key] = jitted.lower(state, model, columns).compile()
+                self.compile_seconds += time.perf_counter() - start
+            return self._compiled[key]
+
+
+PROGRAMS = Programs()
+
+
+def _compiler_options(device: jax.Device) -> dict[str, bool | int | str]:
+    if device.platform != "cpu":
+        return {}
+    # wider vectors 25 -> 20 ns a round; a kernel of 640 lanes is not worth sharing between threads
+    return {"xla_cpu_prefer_vector_width": 512, "xla_cpu_multi_thread_eigen": False}
+
+
+def _model_axes(model: Model) -> Model:
+    """Lane axis of every number of a model: None where all lanes share it."""
+    return jax.tree.map(lambda leaf: 0 if leaf.ndim else None, model)
+
+
+def _advance(
+    state: State, model: Model, columns: Columns, *, shape: Shape, rounds: int
+) -> tuple[State, jax.Array]:
+    of_state, of_model = axes(state), _model_axes(model)
+
+    def step(state: State, model: Model, columns: Columns) -> State:
+        return engine_round.build(model, columns, shape)(state)
+
+    round_of_tile = jax.vmap(step, in_axes=(of_state, of_model, 0), out_axes=of_state)
+    unfinished = jax.vmap(lambda state: ~finished(state, shape), in_axes=(of_state,))
+    rebase = jax.vmap(functools.partial(rebased, shape=shape), in_axes=(of_state,), out_axes=of_state)
+    return _loop.advance(lambda state: round_of_tile(state, model, columns), unfinished, rebase(state), rounds)
+
+
+@functools.partial(jax.jit, static_argnames="shape")
+def _start(model: Model, columns: Columns, shape: Shape) -> State:
+    def of_lane(model: Model, columns: Columns) -> State:
+        return initial(columns, model, shape)
+
+    abstract = jax.eval_shape(of_lane, jax.tree.map(lambda leaf: leaf[0] if leaf.ndim else leaf, model), _lane(columns))
+    return jax.vmap(of_lane, in_axes=(_model_axes(model), 0), out_axes=axes(abstract))(model, columns)
+
+
+def _lane(columns: Columns) -> Columns:
+    return jax.tree.map(lambda column: column[0], columns)
+
+
+def simulate(
+    model: Model,
+    requests: LaneRequests,
+    shape: Shape,
+    most_slots: int,
+    workers: Sequence[_loop.Worker],
+    progress: Callable[[int], None] = lambda lanes: None,
+) -> LaneRecords:
+    """Run lanes that share their structure.
+
+    Lanes are run with few slots first; those that need more are run again with more. Results do not depend on the
+    tiling, the number of workers or the number of slots.
+
+    Args:
+        model: numbers as 0-d arrays, or `[L]` where lanes differ.
+        requests: of L lanes.
+        shape: `num_requests` and `slots` are set here.
+        most_slots: slots that are enough for any lane.
+        workers: where to run.
+        progress: called with the number of lanes that finished.
+
+    Returns:
+        Records of all L lanes.
+
+    Raises:
+        KeyboardInterrupt: the user stopped the run.
+    """
+    lanes, num_requests = requests.arrival_s.shape
+    records = LaneRecords.empty(lanes, num_requests)
+    todo = np.arange(lanes)
+    width = min(most_slots, 32)
+    stop = threading.Event()
+    while len(todo):
+        slots = next((w for w in SLOT_WIDTHS if w >= width), most_slots)
+        tile_shape = dataclasses.replace(shape, num_requests=num_requests, slots=min(slots, most_slots))
+        run = functools.partial(_run_tile, model, requests, tile_shape, stop)
+        again = []
+        try:
+            for tile, found in _loop.map_tiles(run, _tiles(todo, num_requests, len(workers)), list(workers)):
+                exceeded = found.status[: len(tile)] == LaneStatus.SLOTS_EXCEEDED
+                records.put(tile, found)
+                again.append(tile[exceeded])
+                progress(int(np.sum(~exceeded)))
+        except BaseException:
+            stop.set()
+            raise
+        todo = np.concatenate(again)
+        width = tile_shape.slots + 1
+    return records
+
+
+def _tiles(lanes: np.ndarray, num_requests: int, workers: int) -> list[np.ndarray]:
+    """Lanes in tiles of nearly equal size, at least one for every worker where lanes are many enough."""
+    widest = int(min(LANES_PER_TILE, max(1, TILE_BYTES // (_BYTES_PER_REQUEST * num_requests))))
+    tiles = max(-(-len(lanes) // widest), min(workers, -(-len(lanes) // 32)))
+    return np.array_split(lanes, tiles)
+
+
+def _run_tile(
+    model: Model,
+    requests: LaneRequests,
+    shape: Shape,
+    stop: threading.Event,
+    lanes: np.ndarray,
+    worker: _loop.Worker,
+) -> LaneRecords:
+    with jax.enable_x64(True), jax.default_device(worker.device):
+        model = jax.tree.map(lambda leaf: jnp.asarray(leaf[lanes] if leaf.ndim else leaf), model)
+        columns = _columns(requests[lanes])
+        longest = int(requests.output_tokens[lanes].max())
+        state = _start(model, columns, shape)
+        chunk = PROGRAMS.chunk(state, model, columns, shape, _rounds_per_chunk(longest, shape), worker.device)
+        rounds, stuck = 0, np.zeros(len(lanes), bool)
+        before = _position(state)
+        while True:
+            if stop.is_set():
+                raise Stopped
+            state, count = chunk(state, model, columns)
+            rounds += int(count)
+            done = np.asarray(_unfinished(state, shape)) == 0
+            now = _position(state)
+            stuck = ~done & np.all(now == before, axis=0)
+            before = now
+            if np.all(done | stuck):
+                return _records(state, shape, rounds, stuck)
+
+
+def _columns(requests: LaneRequests) -> Columns:
+    def padded(column: np.ndarray, value: float) -> np.ndarray:
+        return np.pad(column, ((0, 0), (0, 1)), constant_values=value)
+
+    lengths = pack_lengths(padded(requests.prompt_tokens, 0), padded(requests.output_tokens, 0))
+    return Columns(jnp.asarray(padded(requests.arrival_s, np.inf)), jnp.asarray(lengths))
+
+
+def _rounds_per_chunk(longest: int, shape: Shape) -> int:
+    """Rounds after which finish keys are rebased: no key may overflow however far each round leaps."""
+    keys = 1 << (31 - shape.slot_bits)
+    rounds = (keys - 2 * longest - 2) // (longest if shape.leap else 1)
+    if rounds < _loop.ROUNDS_PER_SCAN:
+        most = keys // (_loop.ROUNDS_PER_SCAN + 2)
+        raise ValueError(f"output_tokens must be at most {most} with {shape.slots} requests at once, not {longest}")
+    return min(ROUNDS_PER_CHUNK, rounds)
+
+
+@functools.partial(jax.jit, static_argnames="shape")
+def _unfinished(state: State, shape: Shape) -> jax.Array:
+    return jax.vmap(lambda state: ~finished(state, shape), in_axes=(axes(state),))(state)
+
+
+def _position(state: State) -> np.ndarray:
+    """What changes in every lane that makes progress, `[facts, L]`."""
+    facts = [state.now_s, state.iteration + state.records.iterations, state.head, state.computed, state.decodes]
+    if state.preempted is not None:
+        facts.append(state.preempted)
+    return np.stack([np.asarray(fact, np.float64) for fact in facts])
+
+
+def _records(state: State, shape: Shape, rounds: int, stuck: np.ndarray) -> LaneRecords:
+    n, lanes = shape.num_requests, len(stuck)
+    kept = state.records
+
+    def times(column: jax.Array) -> np.ndarray:
+        values = np.array(column[:, :n])
+        values[np.isinf(values)] = np.nan
+        return values
+
+    def or_zero(value: jax.Array | None, shape: tuple[int, ...]) -> np.ndarray:
+        return np.zeros(shape, np.int32) if value is None else np.asarray(value)
+
+    exceeded = np.asarray(state.slots_exceeded)
+    status = np.where(exceeded, LaneStatus.SLOTS_EXCEEDED, np.where(stuck, LaneStatus.NO_PROGRESS, LaneStatus.OK))
+    return LaneRecords(
+        first_scheduled_s=times(kept.first_scheduled_s),
+        first_token_s=_resolved(times(kept.first_token_s)),
+        finish_s=times(kept.finish_s),
+        preemptions=or_zero(kept.preemptions, (lanes, n + 1))[:, :n],
+        itl_counts=or_zero(kept.itl_counts, (lanes, ITL_BINS)),
+        kv_token_seconds=or_zero(kept.kv_token_seconds, (lanes,)),
+        makespan_s=np.asarray(state.now_s),
+        iterations=np.asarray(kept.iterations),
+        recomputed_tokens=or_zero(kept.recomputed_tokens, (lanes,)),
+        rounds=np.full(lanes, rounds),
+        status=status,
+    )
+
+
+def _resolved(first_token_s: np.ndarray) -> np.ndarray:
+    """Replace every `-1 - r` by the time of request r of the same lane, following chains."""
+    while np.any(linked := first_token_s < 0):
+        lane, request = np.nonzero(linked)
+        first_token_s[lane, request] = first_token_s[lane, (-1 - first_token_s[lane, request]).astype(np.intp)]
+    return first_token_s
