@@ -1,4 +1,4 @@
-"""Settings of every test: hypothesis without deadlines (compiling takes what it takes), the same examples in CI each time."""
+"""Settings of every test: hypothesis has no deadlines (compiling takes time) and, in CI, the same examples every time."""
 
 import os
 

@@ -33,4 +33,8 @@ def _problem(details: ErrorDetails) -> str:
     if kind == "literal_error":
         valid = details["ctx"]["expected"].replace(" or ", ", ").replace("'", "").split(", ")
         return f"cannot be {shown(value)}; {choices(value if isinstance(value, str) else '', valid)}"
+    if kind == "missing":
+        return "is required"
+    if kind == "too_long":
+        return f"must have no more than {details['ctx']['max_length']} entries"
     return details["msg"]

@@ -55,11 +55,11 @@ def dump_scenario(scenario: Scenario) -> dict[str, Any]:
 
 
 def _source(key: str, file: Path, overrides: list[Override]) -> str:
-    """Who gave `key` its value: the override that did, else the file and the overrides, which may have a part in it."""
+    """Who gave `key` its value: the override that did, else the file, with the overrides of keys beside it."""
     for override in reversed(overrides):
         if override.covers(key):
             return override.source
-    return " with ".join([str(file), *(override.source for override in overrides)])
+    return " with ".join([str(file), *(override.source for override in overrides if override.is_beside(key))])
 
 
 def _look_beside(folder: Path, data: Any, seen: set[int]) -> None:

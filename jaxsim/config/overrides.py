@@ -33,6 +33,10 @@ class Override:
         """Whether the value at `key` was set by this override."""
         return key == ".".join(self.path) or key.startswith(".".join(self.path) + ".")
 
+    def is_beside(self, key: str) -> bool:
+        """Whether this override changes the section that `key` is, or is in."""
+        return ".".join(self.path[:-1]) in (key, key.rpartition(".")[0])
+
     def apply(self, data: Any) -> None:
         """Change `data` in place, making sections that are missing and copying those on the way, which may be shared.
 

@@ -1,7 +1,7 @@
 """Frozen dataclasses from plain data: the checks come from the classes' own fields, type hints and docstrings.
 
 A component declares its parameters once, as a dataclass. `Reader` derives a pydantic model from those fields, checks
-plain data (a parsed YAML file) against it, then calls the class itself, whose `__post_init__` checks the ranges. The same
+plain data (a parsed YAML file) against it, and calls the class itself, whose `__post_init__` checks ranges. The same
 models give the JSON Schema.
 """
 

@@ -33,7 +33,9 @@ def parse_yaml(text: str, source: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ScenarioError(f"{place}not valid YAML: {error.problem or error.context}", source=source) from None
+        goes_on = error.context and (error.problem or "").startswith("but ")
+        problem = f"{error.context}, {error.problem}" if goes_on else error.problem
+        raise ScenarioError(f"{place}not valid YAML: {problem}", source=source) from None
     except (yaml.YAMLError, ValueError) as error:
         raise ScenarioError(f"not valid YAML: {str(error).splitlines()[0]}", source=source) from None
     except RecursionError:
