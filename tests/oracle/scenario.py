@@ -19,6 +19,15 @@ LATENCIES = {"linear": Linear, "phased_linear": PhasedLinear}
 SCHEDULERS = {"vllm_v1": VllmV1, "vllm_v0": VllmV0, "sarathi": Sarathi, "orca": Orca, "static": Static}
 
 
+def jobs_of(requests: Sequence[Any]) -> list[Job]:
+    """Jobs from drawn requests (`tests/draws.py`), which are in order of arrival."""
+    digits = len(str(len(requests)))
+    return [
+        Job(i, r.arrival_s, r.prompt_tokens, r.output_tokens, r.priority, str(i).zfill(digits), r.routing_uniform)
+        for i, r in enumerate(requests)
+    ]
+
+
 def run(cluster: dict[str, Any], jobs: Sequence[Job]) -> Outcome:
     """Simulate `jobs` (sorted by arrival) on a cluster as the scenario file writes it."""
     instances = [

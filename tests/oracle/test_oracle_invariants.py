@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import draws
-from tests.oracle.job import Job
-from tests.oracle.scenario import run
+from tests.oracle.scenario import jobs_of, run
 
 FLAGS = {
     "enable_chunked_prefill": True,
@@ -30,13 +29,6 @@ SCHEDULERS = {
     "orca": st.fixed_dictionaries({"kind": st.just("orca"), "max_model_len": st.just(96), **SEQS}),
     "static": st.fixed_dictionaries({"kind": st.just("static"), **SEQS}),
 }
-
-
-def jobs_of(requests: list[draws.Request]) -> list[Job]:
-    return [
-        Job(i, r.arrival_s, r.prompt_tokens, r.output_tokens, r.priority, str(i).zfill(3), r.routing_uniform)
-        for i, r in enumerate(requests)
-    ]
 
 
 @pytest.mark.parametrize("kind", SCHEDULERS)

@@ -1,0 +1,45 @@
+"""Small busy fleets of everything that is registered, and one workload for all of them."""
+
+import random
+from itertools import product
+from typing import Any
+
+from jaxsim.cluster.routing import ROUTERS
+from jaxsim.engine.policy import POLICIES
+from jaxsim.latency import LATENCIES
+from tests.draws import Request
+
+SCHEDULER_EXAMPLES: dict[str, dict[str, Any]] = {
+    "vllm_v1": {"max_num_batched_tokens": 48, "max_num_seqs": 6, "max_model_len": 160, "async_scheduling": False},
+}
+LATENCY_EXAMPLES: dict[str, dict[str, Any]] = {
+    "linear": {"base_s": 5e-3, "per_token_s": 2e-5, "per_context_token_s": 1e-7, "per_prefill_pair_s": 5e-9},
+}
+SECONDS = {"linear": ("base_s", "per_token_s", "per_context_token_s", "per_prefill_pair_s")}
+"""The parameters of each latency that are proportional to time."""
+
+KV_CACHE = {"num_blocks": 24, "block_size": 8}
+COMBINATIONS = list(product(POLICIES, LATENCIES, ROUTERS))
+
+
+def cluster_of(scheduler: str, latency: str, router: str) -> dict[str, Any]:
+    """Two instances with so little KV memory that requests are preempted."""
+    group = {
+        "count": 2,
+        "scheduler": {"kind": scheduler} | SCHEDULER_EXAMPLES[scheduler],
+        "latency": {"kind": latency} | LATENCY_EXAMPLES[latency],
+        "kv_cache": dict(KV_CACHE),
+    }
+    return {"router": {"kind": router}, "instances": [group]}
+
+
+def workload(seed: int, count: int = 40) -> list[Request]:
+    """Bursts and pauses; prompts and outputs from one token to most of the KV memory."""
+    rng = random.Random(seed)
+    now, requests = 0.0, []
+    for _ in range(count):
+        now += rng.choice([0.0, 0.0, 0.01, 0.05, 0.2]) * rng.random()
+        prompt = rng.choice([1, 8, 48, rng.randint(1, 100)])
+        output = rng.choice([1, rng.randint(1, 30), rng.randint(30, 80)])
+        requests.append(Request(now, prompt, output, routing_uniform=rng.random()))
+    return requests
