@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except KeyboardInterrupt as interrupt:
-        print(f"jaxsim: interrupted; {interrupt or 'nothing was kept'}", file=sys.stderr)
+        print(f"jaxsim: interrupted; {str(interrupt) or 'nothing was kept'}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `jaxsim ... | head`: nobody reads any more

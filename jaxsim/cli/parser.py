@@ -3,7 +3,10 @@
 import argparse
 import difflib
 import re
+from collections.abc import Sequence
 from typing import Any, NoReturn
+
+from jaxsim.config.errors import choices
 
 
 class UsageError(ValueError):
@@ -16,8 +19,21 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any):
         super().__init__(**options, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
 
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
+        """As in the base class, but words that are not known are an error of the command that they were given to."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], self._option_string_actions, n=1)
+            self.error(f"unknown argument {unknown[0]}" + (f"; did you mean {near[0]}?" if near else ""))
+        return known, unknown
+
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{_nearest(message)} (see {self.prog} --help)")
+        """Raise `UsageError`; where an argument is none of its choices, in the words of the scenario's errors."""
+        invalid = re.fullmatch(r"argument (.*): invalid choice: '(.*?)'.*\(choose from (.*)\)", message)
+        if invalid:
+            argument, value, valid = invalid.groups()
+            message = f"{argument} cannot be {value!r}; {choices(value, valid.replace(chr(39), '').split(', '))}"
+        raise UsageError(f"{message.removeprefix('argument ')} (see {self.prog} --help)")
 
 
 def whole_number(text: str) -> int:
@@ -25,12 +41,3 @@ def whole_number(text: str) -> int:
     if not (text.isdecimal() and int(text) >= 1):
         raise argparse.ArgumentTypeError(f"must be a whole number, 1 or greater, not {text!r}")
     return int(text)
-
-
-def _nearest(message: str) -> str:
-    """`message` with the choice nearest to the invalid one, if it is about one."""
-    invalid = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
-    if not invalid:
-        return message
-    near = difflib.get_close_matches(invalid[1], invalid[2].replace("'", "").split(", "), n=1)
-    return message + (f"; did you mean {near[0]}?" if near else "")
