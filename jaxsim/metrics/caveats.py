@@ -37,8 +37,8 @@ def _incomplete(sums: ClusterSums) -> list[str]:
         count, total = int(sums.statuses[:, status].sum()), int(sums.num_requests.sum())
         if status != RequestStatus.COMPLETED and count:
             found.append(
-                f"{count:,} of {total:,} requests {status.name.lower()}: {status.advice} "
-                "(missed SLO, left out of all latencies)"
+                f"{count:,} of {total:,} requests {status.name.lower()} (each {status.advice}): "
+                "they miss the SLO and are left out of all latencies"
             )
     for code in LaneStatus:
         if code != LaneStatus.OK and (count := int(np.count_nonzero(sums.lane_status == code))):

@@ -83,13 +83,14 @@ class ClusterSums:
 class Clusters:
     """The sums of all seeds by cluster: by seed, or by batch with the same batch of all seeds taken together.
 
-    Clusters without measured requests are left out.
+    Clusters without measured requests are left out. `copies` is how many times each cluster holds the same requests.
     """
 
     def __init__(self, sums: ClusterSums, batches: bool) -> None:
         self._sums = sums
         self._batches = batches
         self._here = self._by_cluster(sums.measured) > 0
+        self.copies = len(sums.seed) if batches else 1
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._here))

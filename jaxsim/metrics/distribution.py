@@ -16,6 +16,7 @@ class Distribution:
         mean: their mean.
         pool: all of them.
         count: how many there are.
+        copies: how often each cluster holds every value.
         relative_error: bound on the relative error of quantiles of the pool.
         design_effect: that of quantiles, where the clusters of the pool cannot tell it.
         clusters: how many clusters `design_effect` comes from.
@@ -24,13 +25,21 @@ class Distribution:
     mean: Estimate
     pool: Pool
     count: int
+    copies: int
     relative_error: float
     design_effect: float | None = None
     clusters: int = 0
 
     def quantile(self, share: float, confidence: float) -> QuantileEstimate:
         """The quantile and its interval."""
-        return quantile_estimate(self.pool, share, confidence, design_effect=self.design_effect, clusters=self.clusters)
+        return quantile_estimate(
+            self.pool,
+            share,
+            confidence,
+            copies=self.copies,
+            design_effect=self.design_effect,
+            clusters=self.clusters,
+        )
 
     def summary(self, percentiles: Mapping[str, float], confidence: float) -> dict[str, Any]:
         """`count`, `mean` and percentiles (shares by name) with intervals, `ci_truncated`, `relative_error`."""
@@ -46,7 +55,12 @@ class Distribution:
 
 def with_interval(name: str, value: float, interval: Interval | None) -> dict[str, Any]:
     """`{name: value, name_ci: [low, high]}` for JSON; what is not a finite number is None."""
-    return {name: number(value), f"{name}_ci": None if interval is None else [number(x) for x in interval]}
+    return {name: number(value), f"{name}_ci": pair(interval)}
+
+
+def pair(interval: Interval | None) -> list[float | None] | None:
+    """The interval for JSON."""
+    return None if interval is None else [number(end) for end in interval]
 
 
 def number(value: float) -> float | None:

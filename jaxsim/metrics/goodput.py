@@ -46,7 +46,9 @@ def goodput(clusters: Clusters, rates_per_s: np.ndarray, confidence: float, desi
     attainment = Estimate.ratio(clusters["good"], clusters["measured"])
     requests_per_s = Estimate.ratio(clusters.good_rate, clusters["measured"])
     tokens_per_s = requests_per_s * Estimate.ratio(clusters["tokens"], clusters["completed"])
-    share = proportion_interval(attainment, clusters["measured"].sum(), confidence, design_effect=design_effect)
+    share = proportion_interval(
+        attainment, clusters["measured"].sum() / clusters.copies, confidence, design_effect=design_effect
+    )
     of_requests = requests_per_s.interval(confidence)
     if share is not None and np.ptp(rates_per_s) == 0:
         of_requests = Interval(share.low * rates_per_s[0], share.high * rates_per_s[0])

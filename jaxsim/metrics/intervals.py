@@ -98,7 +98,13 @@ class QuantileEstimate(NamedTuple):
 
 
 def quantile_estimate(
-    pool: Pool, share: float, confidence: float, *, design_effect: float | None = None, clusters: int = 0
+    pool: Pool,
+    share: float,
+    confidence: float,
+    *,
+    copies: int = 1,
+    design_effect: float | None = None,
+    clusters: int = 0,
 ) -> QuantileEstimate:
     """The pooled quantile with Woodruff's (1952) interval.
 
@@ -110,6 +116,7 @@ def quantile_estimate(
         pool: values by cluster.
         share: in (0, 1), 0.99 for P99.
         confidence: in (0, 1).
+        copies: how often each cluster holds every value: copies of one run say no more than the run.
         design_effect: used in place of the clusters of `pool`, where those are too few to tell.
         clusters: how many clusters `design_effect` comes from.
     """
@@ -118,7 +125,7 @@ def quantile_estimate(
     here = counts > 0
     if design_effect is None:
         clusters = int(np.count_nonzero(here))
-    total = float(counts.sum())
+    total = float(counts.sum()) / copies
     if total < 2 or clusters < 2:
         return QuantileEstimate(value, None, math.nan, False)
     independent = share * (1 - share) / total
@@ -151,7 +158,7 @@ def proportion_interval(
     size = total / design_effect if design_effect > 1 else total
     centre = (share + t**2 / (2 * size)) / (1 + t**2 / size)
     half = t / (1 + t**2 / size) * math.sqrt(share * (1 - share) / size + t**2 / (4 * size**2))
-    return Interval(max(centre - half, 0.0), min(centre + half, 1.0))
+    return Interval(min(max(centre - half, 0.0), share), max(min(centre + half, 1.0), share))
 
 
 def rare_count_interval(confidence: float) -> Interval:

@@ -35,11 +35,11 @@ def mean_gap(gap_s: np.ndarray, gaps: np.ndarray) -> Estimate:
     return Estimate.ratio(gap_s, gaps)
 
 
-def gap_design_effect(mean: Estimate, pool: BinnedPool) -> float | None:
+def gap_design_effect(mean: Estimate, pool: BinnedPool, copies: int = 1) -> float | None:
     """How many correlated gaps are worth one independent gap (Kish 1965), from the batches of one run.
 
     The bins of one run are not kept by batch, but the mean gap is; its design effect stands in for that of the
     percentiles. None if there are too few batches, or all gaps are equal.
     """
-    independent = pool.variance() / pool.total if pool.total else 0.0
+    independent = pool.variance() / (pool.total / copies) if pool.total else 0.0
     return mean.variance / independent if independent > 0 and not math.isnan(mean.variance) else None

@@ -8,7 +8,7 @@ import numpy as np
 from jaxsim._status import RequestStatus
 from jaxsim.metrics.caveats import caveats
 from jaxsim.metrics.cluster_sums import Clusters, ClusterSums
-from jaxsim.metrics.distribution import Distribution, number, with_interval
+from jaxsim.metrics.distribution import Distribution, number, pair, with_interval
 from jaxsim.metrics.goodput import NO_GOODPUT, Goodput, goodput
 from jaxsim.metrics.intervals import Estimate, Interval, Pool, rare_count_interval
 from jaxsim.metrics.per_request import METRICS
@@ -67,7 +67,7 @@ def summarise(
         "slo_verdicts": slo_verdicts(slo, latencies, int(measured - completed), attained, confidence),
         "arrival_rate_per_s": number(np.mean(sums.arrival_rate_per_s)),
         "preemptions": int(sums.preemptions.sum()),
-        "preemptions_ci": _preemptions_interval(sums, clusters, confidence),
+        "preemptions_ci": pair(_preemptions_interval(sums, clusters, confidence)),
         "recomputed_tokens": int(sums.recomputed_tokens.sum()),
         **with_interval("kv_utilisation", kv.value, kv.interval(confidence, high=1.0)),
         "num_requests": int(sums.num_requests.sum()),
@@ -91,12 +91,10 @@ def _distributions(
     for index, metric in enumerate(METRICS):
         count = clusters["latency_count"][:, index]
         mean = Estimate.ratio(clusters["latency_s"][:, index], count)
-        found[metric] = Distribution(mean, pools[metric], int(count.sum()), pool_error)
+        found[metric] = Distribution(mean, pools[metric], int(count.sum()), clusters.copies, pool_error)
     mean = mean_gap(clusters["gap_s"], clusters["gaps"])
-    found["itl_s"] = Distribution(mean, gaps, gaps.total, gap_error)
-    if gaps.num_clusters == 1:
-        effect = gap_design_effect(mean, gaps)
-        found["itl_s"] = Distribution(mean, gaps, gaps.total, gap_error, effect, len(clusters))
+    effect = gap_design_effect(mean, gaps, clusters.copies) if gaps.num_clusters == 1 else None
+    found["itl_s"] = Distribution(mean, gaps, gaps.total, clusters.copies, gap_error, effect, len(clusters))
     return {metric: found[metric] for metric in _ORDER}
 
 

@@ -1,0 +1,131 @@
+"""Results on disk: exact numbers, whole files, nothing but text and Parquet."""
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxsim._status import RequestStatus
+from jaxsim.metrics import RequestTable
+from jaxsim.result import Result, write_csv
+from tests.metrics.tables import accumulated, random_table, table
+
+HEADER = (
+    "seed,request,arrival_s,prompt_tokens,output_tokens,instance,decode_instance,"
+    "first_scheduled_s,first_token_s,finish_s,preemptions,cached_tokens,status"
+)
+TIMES = ("arrival_s", "first_scheduled_s", "first_token_s", "finish_s")
+
+
+@pytest.fixture
+def result() -> Result:
+    requests = random_table(np.random.default_rng(0), seeds=3, requests=50, first_seed=7)
+    return Result(accumulated(requests).summary(), requests, {"scenario": {"name": "tést"}, "seeds": [7, 8, 9]})
+
+
+def _csv(requests: RequestTable) -> str:
+    file = io.StringIO()
+    write_csv(requests, file)
+    return file.getvalue()
+
+
+def test_cells_by_hand() -> None:
+    requests = table(
+        seed=[5],
+        arrival_s=[0.1, 1e-7, 3.0],
+        request=[2, 0, 1],
+        output_tokens=[4, 0, 0],
+        instance=[1, -1, 0],
+        decode_instance=[2, -1, -1],
+        first_scheduled_s=[0.1 + 0.2, math.nan, 3.0],
+        first_token_s=[0.5, math.nan, math.nan],
+        finish_s=[1e22, math.nan, math.nan],
+        preemptions=[0, 0, 12],
+        status=[RequestStatus.COMPLETED, RequestStatus.REJECTED, RequestStatus.UNFINISHED],
+    )
+    assert _csv(requests).splitlines() == [
+        HEADER,
+        "5,2,0.1,10,4,1,2,0.30000000000000004,0.5,1e+22,0,0,completed",
+        "5,0,1e-07,10,0,,,,,,0,0,rejected",
+        "5,1,3.0,10,0,0,,3.0,,,12,0,unfinished",
+    ]
+
+
+def test_times_survive_bit_for_bit() -> None:
+    rng = np.random.default_rng(1)
+    times = np.abs(rng.integers(0, 2**62, (4, 500)).view(np.float64))  # any exponent
+    rows = list(csv.DictReader(io.StringIO(_csv(table(arrival_s=times, finish_s=times[::-1])))))
+    for name, expected in (("arrival_s", times), ("finish_s", times[::-1])):
+        np.testing.assert_array_equal([float(row[name]) for row in rows], expected.ravel())
+
+
+def test_long_tables_are_written_in_pieces_that_join() -> None:
+    requests = random_table(np.random.default_rng(2), seeds=7, requests=20_000)
+    lines = _csv(requests).splitlines()
+    assert len(lines) == 140_001 and lines[0] == HEADER
+    assert [line.split(",", 3)[1:3] for line in lines[1::9999]] == [
+        [str(n), repr(a)]
+        for n, a in zip(
+            requests.request.ravel()[::9999].tolist(), requests.arrival_s.ravel()[::9999].tolist(), strict=True
+        )
+    ]
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_files_hold_what_the_run_found(result: Result, tmp_path: Path, format: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    result.save(tmp_path / "new" / "folder", requests=format)
+    folder = tmp_path / "new" / "folder"
+    assert {path.name for path in folder.iterdir()} == {"summary.json", "manifest.json", f"requests.{format}"}
+    assert json.loads((folder / "summary.json").read_text()) == result.summary
+    assert json.loads((folder / "manifest.json").read_text(encoding="utf-8")) == result.manifest
+    read = {"csv": pandas.read_csv, "parquet": pandas.read_parquet}[format](folder / f"requests.{format}")
+    expected = result.to_pandas()
+    assert ",".join(read.columns) == ",".join(expected.columns) == HEADER
+    for name in TIMES:
+        np.testing.assert_array_equal(read[name], expected[name])
+    for name in ("seed", "request", "instance", "status"):
+        assert read[name].tolist() == expected[name].tolist()
+    assert read["decode_instance"].isna().all()
+
+
+def test_pandas_has_missing_values_where_nothing_happened() -> None:
+    pytest.importorskip("pandas")
+    requests = table(
+        arrival_s=[0.0, 1.0],
+        instance=[3, -1],
+        finish_s=[2.0, math.nan],
+        status=[RequestStatus.COMPLETED, RequestStatus.LOST],
+    )
+    frame = Result({}, requests, {}).to_pandas()
+    assert frame["instance"].tolist()[0] == 3
+    assert frame["instance"].isna().tolist() == frame["finish_s"].isna().tolist() == [False, True]
+    assert frame["status"].tolist() == ["completed", "lost"]
+    assert requests.instance.tolist() == [[3, -1]]
+
+
+def test_a_run_without_requests_saves_its_summary(tmp_path: Path) -> None:
+    result = Result({"seeds": 1}, None, {})
+    result.save(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"summary.json", "manifest.json"}
+    with pytest.raises(ValueError, match="kept only its summary"):
+        result.to_pandas()
+
+
+def test_a_failed_write_leaves_the_old_file(result: Result, tmp_path: Path) -> None:
+    result.save(tmp_path, requests="none")
+    before = (tmp_path / "summary.json").read_text()
+    with pytest.raises(ValueError):
+        Result({"value": math.nan}, None, {}).save(tmp_path)
+    assert (tmp_path / "summary.json").read_text() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"summary.json", "manifest.json"}
+
+
+def test_unknown_formats_are_refused(result: Result, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="requests must be one of csv, parquet, none, not 'pickle'"):
+        result.save(tmp_path, requests="pickle")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
