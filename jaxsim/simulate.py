@@ -3,7 +3,7 @@
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,6 +111,34 @@ def run(
         "iterations": job.iterations,
     }
     return Result(accumulator.summary(), RequestTable.concatenate(tables) if keep else None, manifest)
+
+
+def run_many(
+    scenarios: Sequence[Scenario],
+    *,
+    keep_requests: bool = False,
+    devices: int | Literal["auto"] = "auto",
+    progress: Callable[[float], None] | None = None,
+) -> list[Result]:
+    """Simulate several scenarios; those of equal structure share their compiled programs.
+
+    Args:
+        scenarios: what to simulate.
+        keep_requests: keep the tables of requests.
+        devices: as in `run`.
+        progress: called now and then with the share of all runs that is done.
+
+    Returns:
+        One result per scenario, in order.
+
+    Raises:
+        ScenarioError: a scenario cannot be simulated.
+    """
+    share = 1 / max(1, len(scenarios))
+    return [
+        run(scenario, keep_requests=keep_requests, devices=devices, progress=_within_run(progress, place * share, share))
+        for place, scenario in enumerate(scenarios)
+    ]
 
 
 class _Job:
@@ -262,6 +290,11 @@ def _within(progress: Callable[[float], None] | None, start: float, share: float
             progress(min(done, 1.0))
 
     return report
+
+
+def _within_run(progress: Callable[[float], None] | None, start: float, share: float) -> Callable[[float], None] | None:
+    """Turns the share done of one of several runs into the share done of all."""
+    return None if progress is None else lambda done: progress(start + done * share)
 
 
 def _input_hashes(scenario: Scenario) -> dict[str, str]:

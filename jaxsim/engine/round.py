@@ -238,7 +238,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         if not shape.leap:
             k = jnp.minimum(k, 1)
         wait = select(arrived | ~seats | (candidate.request == none), jnp.inf, candidate.arrival_s - now)
-        return select(go, k, 0), wait
+        return select(go & (k >= 1), k, 0), wait
 
     @phase
     def stretch(now, decodes, context, computed, k, wait):
