@@ -16,7 +16,8 @@ from scipy import stats
 
 from jaxsim.metrics.cluster_sums import batch_starts
 from jaxsim.metrics.exact_pool import ExactPool
-from jaxsim.metrics.intervals import Estimate, proportion_interval, quantile_estimate, rare_count_interval
+from jaxsim.metrics.intervals import Estimate, Interval, proportion_interval, quantile_estimate, rare_count_interval
+from jaxsim.metrics.per_token import gap_design_effect, gap_pool
 
 RUNS = 400
 
@@ -102,23 +103,17 @@ def test_no_event_has_garwoods_interval() -> None:
     assert rare_count_interval(0.95) == pytest.approx((0.0, stats.chi2.ppf(0.975, 2) / 2))
 
 
-def _coverage(
-    draw: Callable[[np.random.Generator], np.ndarray], share: float | None, true: float, batches: bool
-) -> float:
-    """How often the interval of a quantile (None: of the mean) holds the truth; rows or batches are the clusters."""
+def _coverage(true: float, interval_of: Callable[[np.random.Generator], Interval | None]) -> float:
+    """How often the interval of a new run holds the truth."""
     rng = np.random.default_rng(7)
-    held = 0
-    for _ in range(RUNS):
-        values = draw(rng)
-        starts = batch_starts(values.shape[1])
-        if share is not None:
-            interval = quantile_estimate(ExactPool([values], [starts] if batches else None), share, 0.95).interval
-        else:
-            sums = np.add.reduceat(values, starts, axis=1)[0] if batches else values.sum(axis=1)
-            interval = Estimate.ratio(sums, np.full(len(sums), values.size / len(sums))).interval(0.95)
-        assert interval is not None
-        held += interval.low <= true <= interval.high
-    return held / RUNS
+    intervals = [interval_of(rng) for _ in range(RUNS)]
+    return sum(found is not None and found.low <= true <= found.high for found in intervals) / RUNS
+
+
+def _batch_ratio(values: np.ndarray) -> Estimate:
+    """The mean of one run from its batches."""
+    starts = batch_starts(values.size)
+    return Estimate.ratio(np.add.reduceat(values, starts, dtype=np.float64), np.diff(starts, append=values.size))
 
 
 def _lognormal_walks(rng: np.random.Generator, seeds: int, length: int, correlation: float) -> np.ndarray:
@@ -134,21 +129,57 @@ def _waits(rng: np.random.Generator, requests: int, load: float) -> np.ndarray:
     steps = rng.exponential(1, requests) - rng.exponential(1 / load, requests)
     walk = np.concatenate([[0.0], np.cumsum(steps)])[:-1]
     first = rng.exponential(1 / (1 - load)) * (rng.random() < load)
-    return np.maximum(first + walk, walk - np.minimum.accumulate(walk))[None]
+    return np.maximum(first + walk, walk - np.minimum.accumulate(walk))
 
 
 @pytest.mark.parametrize(("share", "lowest"), [(None, 0.92), (0.5, 0.92), (0.99, 0.90)])
 def test_coverage_over_seeds(share: float | None, lowest: float) -> None:
     """20 seeds of 200 requests whose correlation spans 10 requests."""
+
+    def interval(rng: np.random.Generator) -> Interval | None:
+        values = _lognormal_walks(rng, 20, 200, 0.9)
+        if share is None:
+            return Estimate.ratio(values.sum(axis=1), np.full(20, 200)).interval(0.95)
+        return quantile_estimate(ExactPool([values]), share, 0.95).interval
+
     true = math.exp(0.5) if share is None else math.exp(NormalDist().inv_cdf(share))
-    covered = _coverage(lambda rng: _lognormal_walks(rng, 20, 200, 0.9), share, true, batches=False)
-    assert lowest <= covered <= 0.98
+    assert lowest <= _coverage(true, interval) <= 0.98
 
 
 @pytest.mark.parametrize("share", [None, 0.75, 0.9, 0.99])
 def test_coverage_over_batches_of_one_queue(share: float | None) -> None:
     """20,000 requests of one M/M/1 queue: P(wait > x) = load exp(-(1 - load) x), mean load / (1 - load)."""
-    load = 0.5
-    true = load / (1 - load) if share is None else math.log(load / (1 - share)) / (1 - load)
-    covered = _coverage(lambda rng: _waits(rng, 20_000, load), share, true, batches=True)
-    assert 0.90 <= covered <= 0.98
+
+    def interval(rng: np.random.Generator) -> Interval | None:
+        waits = _waits(rng, 20_000, 0.5)
+        if share is None:
+            return _batch_ratio(waits).interval(0.95)
+        return quantile_estimate(ExactPool([waits[None]], [batch_starts(waits.size)]), share, 0.95).interval
+
+    true = 1.0 if share is None else 2 * math.log(0.5 / (1 - share))
+    assert 0.90 <= _coverage(true, interval) <= 0.98
+
+
+@pytest.mark.parametrize("share", [0.9, 0.99])
+def test_coverage_of_attainment_in_one_queue(share: float) -> None:
+    """The share of requests that wait at most as long as that share does, in the same queue."""
+
+    def interval(rng: np.random.Generator) -> Interval | None:
+        good = _waits(rng, 20_000, 0.5) <= 2 * math.log(0.5 / (1 - share))
+        return proportion_interval(_batch_ratio(good), good.size, 0.95)
+
+    assert 0.90 <= _coverage(share, interval) <= 0.98
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99])
+def test_coverage_of_gaps_known_by_bins_only(share: float) -> None:
+    """2,000 correlated gaps of one run; the design effect of their mean makes percentiles a little too wide."""
+
+    def interval(rng: np.random.Generator) -> Interval | None:
+        gaps = _lognormal_walks(rng, 1, 2000, 0.8)[0]
+        edges = np.geomspace(1e-3, 1e3, 701)
+        pool = gap_pool(np.histogram(gaps, edges)[0][None], edges)
+        effect = gap_design_effect(_batch_ratio(gaps), pool)
+        return quantile_estimate(pool, share, 0.95, design_effect=effect, clusters=20).interval
+
+    assert _coverage(math.exp(NormalDist().inv_cdf(share)), interval) >= 0.92
