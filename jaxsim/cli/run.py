@@ -61,7 +61,7 @@ def add_to(commands: Any) -> None:
 
 def _execute(args: argparse.Namespace) -> int:
     _check_output(args.out, args.requests)
-    requests = args.requests or "csv"
+    requests: Any = args.requests or "csv"
     result = _simulate(args)
     for notice in result.manifest["notices"]:
         print(f"jaxsim: note: {notice}", file=sys.stderr)

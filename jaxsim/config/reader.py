@@ -105,18 +105,17 @@ class Reader:
             return _LEAVES.get(hint, hint)
         if hint in self._registries:
             kinds = self._registries[hint]
-            described = typing.Union[tuple(map(self._model, kinds.values()))]  # noqa: UP007 - a union of unknown length
-            read = partial(self._component, hint)
-            return Annotated[Any, PlainValidator(read, json_schema_input_type=described)]
+            described: Any = _either(tuple(map(self._model, kinds.values())))
+            return Annotated[Any, PlainValidator(partial(self._component, hint), json_schema_input_type=described)]
         if dataclasses.is_dataclass(hint):
             return self._section(typing.cast(type, hint))
         parts = tuple(arg if arg is Ellipsis else self._annotation(arg, where) for arg in args)
         if origin in (typing.Union, types.UnionType):
             return _either(parts)
         if origin is tuple:
-            return Annotated[tuple[parts], BeforeValidator(_unwrapped)]
+            return Annotated[types.GenericAlias(tuple, parts), BeforeValidator(_unwrapped)]
         if origin is Mapping:
-            return dict[parts]
+            return types.GenericAlias(dict, parts)
         raise TypeError(f"{where}: a scenario cannot hold {hint}; is its base class missing from the registries?")
 
     def _component(self, base: Any, value: Any) -> Any:
@@ -135,10 +134,10 @@ class Reader:
         return self.type_of(kinds[kind]).validate_python(value)
 
 
-def _either(types: tuple[Any, ...]) -> Any:
+def _either(arms: tuple[Any, ...]) -> Any:
     """A union. Where one of its types is a mapping, a mapping is read as that and everything else as the others."""
-    mappings = [arm for arm in types if typing.get_origin(arm) is dict]
-    others = tuple(arm for arm in types if arm not in mappings)
+    mappings = [arm for arm in arms if typing.get_origin(arm) is dict]
+    others = tuple(arm for arm in arms if arm not in mappings)
     if not mappings:
         return typing.Union[others]  # noqa: UP007 - a union of unknown length
     return Annotated[
