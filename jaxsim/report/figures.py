@@ -20,15 +20,14 @@ def figure(value: float | None, digits: int = 4) -> str:
     return f"{value:,.{min(max(digits - 1 - whole, 0), 9)}f}" if value else "0"
 
 
-def span(interval: Sequence[float | None] | None, scale: float = 1.0, digits: int = 4) -> str:
-    """`low–high` with the digits that tell them apart; empty for None."""
+def span(interval: Sequence[float | None] | None, scale: float = 1.0) -> str:
+    """`low–high` with the decimals that show its width as 4 to 40 units of the last; empty for None."""
     if interval is None or None in interval:
         return ""
     low, high = (end / scale for end in interval if end is not None)
-    size, width = max(abs(low), abs(high)), abs(high - low)
-    if width > 0:
-        digits = min(max(digits - 1, math.ceil(math.log10(size / width)) + 2), 9)
-    decimals = min(max(digits - 1 - math.floor(math.log10(size)), 0), 9) if size else 0
+    if not high > low:
+        return f"{figure(low)}–{figure(high)}"
+    decimals = min(max(-math.floor(math.log10((high - low) / 4)), 0), 9)
     return f"{low:,.{decimals}f}–{high:,.{decimals}f}"
 
 

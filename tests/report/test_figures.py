@@ -28,6 +28,7 @@ def test_four_digits(value: float | None, text: str) -> None:
         ([1.0, None], ""),
         ([233.345, 282.2], "233–282"),
         ([0.99, 1.01], "0.990–1.010"),
+        ([5.4384, 5.4702], "5.438–5.470"),
         ([10.0, 10.0], "10.00–10.00"),
         ([0.0, 0.0], "0–0"),
     ],
@@ -44,5 +45,5 @@ def test_units_of_time(seconds: float | None, unit: str) -> None:
 
 
 def test_percent() -> None:
-    assert percent(0.9759, [0.9488, 0.9888]) == "97.59 % (94.88–98.88)"
+    assert percent(0.9759, [0.9491, 0.9888]) == "97.59 % (94.9–98.9)"
     assert percent(None) == "-"
