@@ -123,6 +123,7 @@ def _verdict(verdict: Mapping[str, Any]) -> Text:
         promise = (
             f"{_METRICS[verdict['metric']]} {_heading(verdict['statistic'])} ≤ {verdict['limit'] / scale:g} {unit}"
         )
+        scale, unit = time_unit(verdict["value"])
         value = "-" if verdict["value"] is None else f"{figure(verdict['value'] / scale)} {unit}"
         interval = span(verdict["ci"], scale)
     if verdict["met"] is None:
