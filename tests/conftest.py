@@ -1,4 +1,4 @@
-"""Settings of every test: hypothesis has no deadlines (compiling takes time) and, in CI, the same examples every time."""
+"""Settings of every test: hypothesis has no deadlines (compiling takes time) and, in CI, always the same examples."""
 
 import os
 
