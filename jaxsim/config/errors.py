@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 PLANNED = frozenset(
     """
     decode_router kv_transfer role_switching unavailable on_failure staleness_s gpu_memory_utilization max_in_flight
-    prefill decode warm classes
+    prefill decode warm
     weibull on_off markov piecewise closed_loop pareto
     phased_linear roofline table
     priority shortest_prompt shortest_job longest_waiting

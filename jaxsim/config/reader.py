@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Mapping
 from functools import partial
+from types import NoneType
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from pydantic import (
@@ -135,15 +136,20 @@ class Reader:
 
 
 def _either(arms: tuple[Any, ...]) -> Any:
-    """A union. Where one of its types is a mapping, a mapping is read as that and everything else as the others."""
-    mappings = [arm for arm in arms if typing.get_origin(arm) is dict]
-    others = tuple(arm for arm in arms if arm not in mappings)
-    if not mappings:
-        return typing.Union[others]  # noqa: UP007 - a union of unknown length
-    return Annotated[
-        Annotated[mappings[0], Tag("[section]")] | Annotated[typing.Union[others], Tag("[value]")],  # noqa: UP007
-        Discriminator(lambda value: "[section]" if isinstance(value, Mapping) else "[value]"),
-    ]
+    """A union, in which null, a mapping (if one of its types is one) and everything else are told apart beforehand."""
+    tagged: dict[str, list[Any]] = {}
+    for arm in arms:
+        tag = "[null]" if arm is NoneType else "[section]" if typing.get_origin(arm) is dict else "[value]"
+        tagged.setdefault(tag, []).append(arm)
+
+    def tag_of(value: Any) -> str:
+        tag = "[null]" if value is None else "[section]" if isinstance(value, Mapping) else "[value]"
+        return tag if tag in tagged else "[value]"
+
+    if len(tagged) == 1:
+        return typing.Union[arms]  # noqa: UP007 - a union of unknown length
+    unions = [Annotated[typing.Union[tuple(of)], Tag(tag)] for tag, of in tagged.items()]  # noqa: UP007
+    return Annotated[typing.Union[tuple(unions)], Discriminator(tag_of)]  # noqa: UP007
 
 
 def plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ from jaxsim.latency import LATENCIES, AbstractLatency
 from jaxsim.specs import Slo
 from jaxsim.workload import WORKLOADS, Synthetic, Trace
 from jaxsim.workload.arrivals import ARRIVALS, Arrivals
+from jaxsim.workload.joint import JOINT_LENGTHS, JointLengths
 from jaxsim.workload.lengths import LENGTHS, Lengths
 
 Workload = Synthetic | Trace
@@ -23,6 +24,7 @@ READER = Reader(
         Workload: WORKLOADS,
         Arrivals: ARRIVALS,
         Lengths: LENGTHS,
+        JointLengths: JOINT_LENGTHS,
         AbstractRouter: ROUTERS,
         AbstractLatency: LATENCIES,
         AbstractPolicy: POLICIES,

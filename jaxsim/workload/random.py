@@ -7,7 +7,9 @@ requests under every rate and configuration, and a longer run starts like a shor
 
 import contextlib
 import enum
+import types
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -34,6 +36,11 @@ class Purpose(enum.IntEnum):
     """Where a modulated arrival process starts."""
     RESAMPLE = 6
     """First rows of the blocks of a resampled trace (indexed by block)."""
+    CLASS = 7
+    """Which class a request is of."""
+
+
+_OWN: Mapping[Purpose, tuple[Purpose, ...]] = types.MappingProxyType({})
 
 
 def _identity(uniform: jax.Array) -> jax.Array:
@@ -44,7 +51,12 @@ uniform_sampler = Partial(_identity)
 """The sampler of the uniforms themselves."""
 
 
-def draw(samplers: Mapping[Purpose, Partial], seeds: np.ndarray, count: int) -> dict[Purpose, np.ndarray]:
+def draw(
+    samplers: Mapping[Purpose, Partial],
+    seeds: np.ndarray,
+    count: int,
+    inputs: Mapping[Purpose, tuple[Purpose, ...]] = _OWN,
+) -> dict[Purpose, np.ndarray]:
     """Draw the numbers with index 0 .. count-1 under every seed.
 
     Args:
@@ -52,18 +64,20 @@ def draw(samplers: Mapping[Purpose, Partial], seeds: np.ndarray, count: int) -> 
             whose parameters are the bound arguments of the `Partial`, so that new numbers do not compile anew.
         seeds: whole numbers of zero or greater, `[R]`.
         count: numbers per seed.
+        inputs: purposes whose uniforms a sampler takes, in order, where that is not just its own.
 
     Returns:
         NumPy arrays `[R, count]`, one per purpose.
     """
     seeds = checked_seeds(seeds)
     samplers = dict(samplers)
+    takes = tuple((purpose, inputs.get(purpose, (purpose,))) for purpose in samplers)
     with _on_cpu_in_float64():
-        shapes = jax.eval_shape(_tile, samplers, seeds[0], np.uint32(0))
+        shapes = jax.eval_shape(partial(_tile, takes), samplers, seeds[0], np.uint32(0))
         drawn = {purpose: np.empty((len(seeds), count), shape.dtype) for purpose, shape in shapes.items()}
         for lane, seed in enumerate(seeds):
             for start in range(0, count, TILE):
-                for purpose, values in _tile(samplers, seed, np.uint32(start)).items():
+                for purpose, values in _tile(takes, samplers, seed, np.uint32(start)).items():
                     into = drawn[purpose][lane, start : start + TILE]
                     into[:] = np.asarray(values)[: len(into)]
     return drawn
@@ -82,11 +96,17 @@ def checked_seeds(seeds: Sequence[int] | np.ndarray) -> np.ndarray:
     return array.astype(np.int64)
 
 
-@jax.jit
-def _tile(samplers: dict[Purpose, Partial], seed: jax.Array, start: jax.Array) -> dict[Purpose, jax.Array]:
+@partial(jax.jit, static_argnums=0)
+def _tile(
+    takes: tuple[tuple[Purpose, tuple[Purpose, ...]], ...],
+    samplers: dict[Purpose, Partial],
+    seed: jax.Array,
+    start: jax.Array,
+) -> dict[Purpose, jax.Array]:
     key = jax.random.key(seed, impl="threefry2x32")
     index = start + jnp.arange(TILE, dtype=jnp.uint32)
-    return {purpose: sampler(_uniforms(key, purpose, index)) for purpose, sampler in samplers.items()}
+    uniforms = {purpose: _uniforms(key, purpose, index) for _, taken in takes for purpose in taken}
+    return {purpose: samplers[purpose](*(uniforms[other] for other in taken)) for purpose, taken in takes}
 
 
 def _uniforms(key: jax.Array, purpose: Purpose, index: jax.Array) -> jax.Array:
