@@ -4,5 +4,6 @@ from jaxsim._component import registry
 from jaxsim.latency.base import AbstractLatency as AbstractLatency
 from jaxsim.latency.base import Piece as Piece
 from jaxsim.latency.linear import Linear as Linear
+from jaxsim.latency.phased_linear import PhasedLinear as PhasedLinear
 
-LATENCIES = registry(Linear)
+LATENCIES = registry(Linear, PhasedLinear)

@@ -14,9 +14,14 @@ SCHEDULER_EXAMPLES: dict[str, dict[str, Any]] = {
 }
 LATENCY_EXAMPLES: dict[str, dict[str, Any]] = {
     "linear": {"base_s": 5e-3, "per_token_s": 2e-5, "per_context_token_s": 1e-7, "per_prefill_pair_s": 5e-9},
+    "phased_linear": {
+        "prefill": {"base_s": 5e-3, "per_token_s": 2e-5, "per_token_squared_s": 5e-9},
+        "decode": [
+            {"from_seqs": 1, "base_s": 4e-3, "per_seq_s": 3e-5, "per_context_token_s": 1e-7},
+            {"from_seqs": 4, "base_s": 3e-3, "per_seq_s": 2e-4, "per_context_token_s": 2e-7},
+        ],
+    },
 }
-SECONDS = {"linear": ("base_s", "per_token_s", "per_context_token_s", "per_prefill_pair_s")}
-"""The parameters of each latency that are proportional to time."""
 
 KV_CACHE = {"num_blocks": 24, "block_size": 8}
 COMBINATIONS = list(product(POLICIES, LATENCIES, ROUTERS))
@@ -31,6 +36,13 @@ def cluster_of(scheduler: str, latency: str, router: str) -> dict[str, Any]:
         "kv_cache": dict(KV_CACHE),
     }
     return {"router": {"kind": router}, "instances": [group]}
+
+
+def slower(latency: Any, factor: float) -> Any:
+    """A latency's parameters with every one that is proportional to time multiplied by `factor`."""
+    if isinstance(latency, dict):
+        return {key: factor * value if key.endswith("_s") else slower(value, factor) for key, value in latency.items()}
+    return [slower(entry, factor) for entry in latency] if isinstance(latency, list) else latency
 
 
 def workload(seed: int, count: int = 40) -> list[Request]:

@@ -100,8 +100,8 @@ def test_the_order_of_seeds_does_not_matter(scheduler, latency, router):
 @every_fleet
 def test_scaling_all_times_by_a_power_of_two_scales_results_exactly(scheduler, latency, router, leap):
     cluster = fleets.cluster_of(scheduler, latency, router)
-    seconds = cluster["instances"][0]["latency"]
-    seconds.update({name: 4.0 * seconds[name] for name in fleets.SECONDS[latency]})
+    group = cluster["instances"][0]
+    group["latency"] = fleets.slower(group["latency"], 4.0)
     given = requests_of(*workloads())
     slow = simulate(cluster, dataclasses.replace(given, arrival_s=4.0 * given.arrival_s), leap=leap).requests
     table = result_of(scheduler, latency, router, leap).requests
