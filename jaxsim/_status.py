@@ -27,7 +27,7 @@ class LaneStatus(enum.IntEnum):
     """How one lane (one seed of one instance) ended."""
 
     OK = 0
-    SLOTS_EXCEEDED = 1
+    EXCEEDED = 1
     NO_PROGRESS = 2
     INTERRUPTED = 3
 
@@ -36,7 +36,8 @@ class LaneStatus(enum.IntEnum):
         """One sentence for a reader of the results."""
         return {
             LaneStatus.OK: "every request finished",
-            LaneStatus.SLOTS_EXCEEDED: "more requests ran at once than the lane had slots; it is run again with more",
+            LaneStatus.EXCEEDED: "more requests ran at once than the lane had slots, or its KV pool filled up unwatched; it is "
+            "run again with more",
             LaneStatus.NO_PROGRESS: "the scheduler can never serve the head of its queue: raise max_num_batched_tokens or "
             "kv_cache.num_blocks, or allow chunked prefill",
             LaneStatus.INTERRUPTED: "stopped by the user before it finished",

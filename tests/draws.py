@@ -39,8 +39,7 @@ def workloads(draw, count: int, marks: list[int], max_prompt: int = 70, max_outp
     gaps = st.one_of(st.just(0), st.integers(0, draw(st.sampled_from([200, 20_000, 300_000]))))
     ticks, requests = draw(gaps), []
     for _ in range(count):
-        uniform = draw(st.integers(0, 63)) / 64
-        requests.append(Request(ticks * GAP_S, draw(prompts), draw(outputs), draw(st.integers(0, 2)), uniform))
+        requests.append(Request(ticks * GAP_S, draw(prompts), draw(outputs), draw(st.integers(0, 2))))
         ticks += draw(gaps)
     return requests
 
@@ -72,12 +71,17 @@ def vllm_v1_schedulers(**fixed: Any) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @st.composite
-def cases(draw, count: int, schedulers: st.SearchStrategy[dict[str, Any]], instances: int = 1) -> DrawnCase:
-    """A workload and a fleet on which every request can finish."""
+def cases(
+    draw, count: int, schedulers: st.SearchStrategy[dict[str, Any]], block_size: int | None = None, instances: int = 1
+) -> DrawnCase:
+    """A workload and a fleet on which every request can finish. Routers give each instance equally many of them."""
     scheduler = draw(schedulers)
-    block_size = draw(st.sampled_from([1, 16]))
+    block_size = block_size or draw(st.sampled_from([1, 16]))
     budget = scheduler.get("max_num_batched_tokens", scheduler.get("chunk_size", block_size))
     requests = draw(workloads(count, [block_size, budget]))
+    if instances > 1:
+        for request, instance in zip(requests, draw(st.permutations(range(count))), strict=True):
+            request.routing_uniform = (instance % instances + draw(st.sampled_from([0.0, 0.5, 0.99]))) / instances
     limit = scheduler.get("max_model_len", 10**6)
     longest = max(min(r.prompt_tokens + r.output_tokens, limit) for r in requests)
     needed = -(-longest // block_size)

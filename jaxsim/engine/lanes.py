@@ -16,7 +16,7 @@ from jaxsim._status import LaneStatus
 from jaxsim.engine import round as engine_round
 from jaxsim.engine.record import ITL_BINS
 from jaxsim.engine.shape import Shape
-from jaxsim.engine.state import Columns, Model, State, axes, finished, initial, pack_lengths, rebased
+from jaxsim.engine.state import Columns, Model, State, axes, finished, initial, pack, rebase
 
 LANES_PER_TILE = 640
 """Lanes side by side on a core: enough to fill vector registers and hide the cost of a kernel, few enough for the cache.
@@ -167,8 +167,8 @@ def _advance(
 
     round_of_tile = jax.vmap(step, in_axes=(of_state, of_model, 0), out_axes=of_state)
     unfinished = jax.vmap(lambda state: ~finished(state, shape), in_axes=(of_state,))
-    rebase = jax.vmap(functools.partial(rebased, shape=shape), in_axes=(of_state,), out_axes=of_state)
-    return _loop.advance(lambda state: round_of_tile(state, model, columns), unfinished, rebase(state), rounds)
+    rebase_tile = jax.vmap(functools.partial(rebase, shape=shape), in_axes=(of_state,), out_axes=of_state)
+    return _loop.advance(lambda state: round_of_tile(state, model, columns), unfinished, rebase_tile(state), rounds)
 
 
 @functools.partial(jax.jit, static_argnames="shape")
@@ -223,7 +223,7 @@ def simulate(
         again = []
         try:
             for tile, found in _loop.map_tiles(run, _tiles(todo, num_requests, len(workers)), list(workers)):
-                exceeded = found.status[: len(tile)] == LaneStatus.SLOTS_EXCEEDED
+                exceeded = found.status[: len(tile)] == LaneStatus.EXCEEDED
                 records.put(tile, found)
                 again.append(tile[exceeded])
                 progress(int(np.sum(~exceeded)))
@@ -275,7 +275,7 @@ def _columns(requests: LaneRequests) -> Columns:
     def padded(column: np.ndarray, value: float) -> np.ndarray:
         return np.pad(column, ((0, 0), (0, 1)), constant_values=value)
 
-    lengths = pack_lengths(padded(requests.prompt_tokens, 0), padded(requests.output_tokens, 0))
+    lengths = pack(padded(requests.prompt_tokens, 0), padded(requests.output_tokens, 0))
     return Columns(jnp.asarray(padded(requests.arrival_s, np.inf)), jnp.asarray(lengths))
 
 
@@ -296,9 +296,9 @@ def _unfinished(state: State, shape: Shape) -> jax.Array:
 
 def _position(state: State) -> np.ndarray:
     """What changes in every lane that makes progress, `[facts, L]`."""
-    facts = [state.now_s, state.iteration + state.records.iterations, state.head, state.computed, state.decodes]
-    if state.preempted is not None:
-        facts.append(state.preempted)
+    facts = [state.now_s, state.iteration + state.rebased, state.head, state.computed, state.decodes]
+    if state.shortage is not None:
+        facts.append(state.shortage.preempted)
     return np.stack([np.asarray(fact, np.float64) for fact in facts])
 
 
@@ -314,18 +314,18 @@ def _records(state: State, shape: Shape, rounds: int, stuck: np.ndarray) -> Lane
     def or_zero(value: jax.Array | None, shape: tuple[int, ...]) -> np.ndarray:
         return np.zeros(shape, np.int32) if value is None else np.asarray(value)
 
-    exceeded = np.asarray(state.slots_exceeded)
-    status = np.where(exceeded, LaneStatus.SLOTS_EXCEEDED, np.where(stuck, LaneStatus.NO_PROGRESS, LaneStatus.OK))
+    exceeded, short = np.asarray(state.exceeded), state.shortage
+    status = np.where(exceeded, LaneStatus.EXCEEDED, np.where(stuck, LaneStatus.NO_PROGRESS, LaneStatus.OK))
     return LaneRecords(
         first_scheduled_s=times(kept.first_scheduled_s),
         first_token_s=_resolved(times(kept.first_token_s)),
         finish_s=times(kept.finish_s),
-        preemptions=or_zero(kept.preemptions, (lanes, n + 1))[:, :n],
+        preemptions=or_zero(short and short.preemptions, (lanes, n + 1))[:, :n],
         itl_counts=or_zero(kept.itl_counts, (lanes, ITL_BINS)),
         kv_token_seconds=or_zero(kept.kv_token_seconds, (lanes,)),
         makespan_s=np.asarray(state.now_s),
-        iterations=np.asarray(kept.iterations),
-        recomputed_tokens=or_zero(kept.recomputed_tokens, (lanes,)),
+        iterations=np.asarray(state.iteration + state.rebased - 1),
+        recomputed_tokens=or_zero(short and short.recomputed_tokens, (lanes,)),
         rounds=np.full(lanes, rounds),
         status=status,
     )

@@ -1,499 +1,280 @@
 """One round: a fixed pipeline of masked phases that moves a lane by about one event.
 
-look        count the KV blocks; ask the policy about the candidate
-preempt     in a shortage, take one request's blocks away (and do nothing else)
-run         a run of full chunks of one prompt, in closed form
-grant       give the candidate its chunk, opening the batch if needed; a completed prompt joins the decodes
-close       price the batch when nothing more can join it
-stretch     decode-only iterations until something can change, in closed form
-complete    retire one request that has emitted its last token
+count, preempt   where blocks are counted: the pool's state; in a shortage one request loses its blocks
+ask, run, grant  offer the candidate to the policy; leap over a run of full chunks; add its chunk to the batch, and if
+                 that completes its prompt, seat it among the decodes
+close            price the batch when nothing more can join it
+stretch          leap over decode-only iterations until something can change
+retire           take out one request that has emitted its last token
 
-Every phase is the identity on a lane it does not concern, so a finished lane is a fixed point, and every write is in
+A phase is the identity on a lane it does not concern, so a finished lane is a fixed point, and every write is in
 bounds: a lane with nothing to write names the spare element.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
-from jaxsim._arrays import over_slots, phase, put, put_add, put_min, put_slot, rarely, select, take, take_slot
-from jaxsim.engine import kv
-from jaxsim.engine.policy.base import View
-from jaxsim.engine.record import itl_bin
+from jaxsim._arrays import phase, put, put_add, put_min, put_slot, select, take, take_slot
+from jaxsim.engine import compose, settle, shortage
+from jaxsim.engine.compose import Here
 from jaxsim.engine.shape import Shape
-from jaxsim.engine.state import NEVER, Candidate, Columns, Model, State, unpack_lengths
-from jaxsim.engine.stretch import duration_s, iterations_until, iterations_within_spread, token_seconds
-from jaxsim.latency import terms as batch_terms
-
-ANY = jnp.int32(2**30)
-"""More iterations than any stretch has."""
+from jaxsim.engine.state import NEVER, Candidate, Columns, Model, Shortage, Slots, State, pack, unpack
 
 
 def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], State]:
     """The round of one lane as a pure function of its state."""
-    policy, latency, pool = model.policy, model.latency, model.pool
-    names, bits, block_size = latency.terms, shape.slot_bits, shape.block_size
-    none, no_slot = jnp.int32(shape.num_requests), jnp.int32(shape.slots)
-    slot_mask = jnp.int32((1 << bits) - 1)
-    zero, zero_s = jnp.int32(0), jnp.float64(0)
-    bounded = shape.kv_bounded
-
-    def f64(x: jax.Array) -> jax.Array:
-        return x.astype(jnp.float64)
-
-    def whole(x: jax.Array) -> jax.Array:
-        """A float64 count of iterations as int32, cut to ANY."""
-        return jnp.minimum(x, f64(ANY)).astype(jnp.int32)
-
-    # look ------------------------------------------------------------------------------------------------------------
-
-    @phase
-    def bound_blocks(iteration, decodes, context, computed, known, next_key):
-        limit = pool.num_blocks - kv.ceil_div(computed, block_size)
-        held = kv.bound(decodes, context, limit, block_size)
-        most = held.blocks + kv.ceil_div(known, block_size) + pool.watermark_blocks + decodes
-        due = (next_key >> bits) == iteration
-        return held, limit, (most > pool.num_blocks) & (decodes > 0) & ~due
-
-    def exact_blocks(key, offset, last_key, iteration, limit):
-        live = (key[:-1] > last_key) & (key[:-1] < NEVER)
-        return kv.exact(offset[:-1] + iteration, live, limit, block_size)
-
-    @phase
-    def ask(now, iteration, decodes, computed, next_key, batch_tokens, arrival, known, held_blocks, barred):
-        """Tokens for the candidate, and whether a running request lacks a block."""
-        is_open = batch_tokens > 0
-        due = (next_key >> bits) == iteration
-        waiting = computed == 0
-        view = View(
-            batch_tokens=select(is_open, batch_tokens, decodes),
-            running=decodes,
-            known=known,
-            computed=computed,
-            waiting=waiting,
-            free_blocks=None if held_blocks is None else pool.num_blocks - held_blocks,
-            watermark_blocks=pool.watermark_blocks,
-            block_size=block_size,
-        )
-        here = select(waiting, (arrival <= now) & ~barred, True) & (is_open | ~due)
-        tokens = select(here, policy.grant(view), 0)
-        if held_blocks is None:
-            return tokens, jnp.bool_(False)
-        after = select(waiting, 0, kv.ceil_div(computed + tokens, block_size))
-        short = ~is_open & ~due & (held_blocks + after > pool.num_blocks)
-        return select(short, 0, tokens), short
-
-    # preempt ---------------------------------------------------------------------------------------------------------
-
-    def last_admitted(key, request, offset, last_key):
-        """Slot, request and offset of the decode that was admitted last: requests are admitted in order."""
-        live = (key[:-1] > last_key) & (key[:-1] < NEVER)
-        latest = jnp.max(select(live, request[:-1], -1))
-        slot = jnp.min(select(live & (request[:-1] == latest), lax.iota(jnp.int32, shape.slots), no_slot))
-        return slot, latest, jnp.max(select(lax.iota(jnp.int32, shape.slots) == slot, offset[:-1], -(2**31)))
-
-    def first_preempted(key, request, offset):
-        """Slot, request and known tokens of the preempted request at the front of the queue."""
-        there = key[:-1] == NEVER
-        first = jnp.min(select(there, request[:-1], none))
-        slot = jnp.min(select(there & (request[:-1] == first), lax.iota(jnp.int32, shape.slots), no_slot))
-        return slot, first, jnp.max(select(lax.iota(jnp.int32, shape.slots) == slot, offset[:-1], 0))
-
-    def unrecorded_slot(key, last_token_s):
-        """A slot whose resumed request waits for its gap to be recorded, and when its last token came."""
-        there = (key[:-1] < NEVER) & (last_token_s[:-1] > -jnp.inf)
-        slot = jnp.min(select(there, lax.iota(jnp.int32, shape.slots), no_slot))
-        return slot, jnp.max(select(lax.iota(jnp.int32, shape.slots) == slot, last_token_s[:-1], -jnp.inf))
-
-    # run -------------------------------------------------------------------------------------------------------------
-
-    @phase
-    def run_length(iteration, decodes, context, computed, next_key, batch_tokens, known, tokens, near):
-        """How many iterations are nothing but one more full chunk of the candidate beside all decodes."""
-        if not shape.leap:
-            return zero, zero_s, zero_s, zero_s
-        growth = batch_terms.add(
-            batch_terms.growth_of_decodes(names, decodes), batch_terms.growth_of_chunks(names, tokens)
-        )
-        first = batch_terms.add(
-            batch_terms.of_decodes(names, decodes, context), batch_terms.of_chunk(names, tokens, computed)
-        )
-        piece = latency.price(first, growth)
-        full = lax.div(known - computed - 1, jnp.maximum(tokens, 1))
-        k = jnp.minimum(full, (next_key >> bits) - iteration)
-        if bounded:
-            spare = block_size * (pool.num_blocks - kv.ceil_div(known, block_size) - decodes) - context
-            k = jnp.minimum(k, lax.div(spare, jnp.maximum(decodes, 1)))
-        k = f64(k)
-        if shape.itl:
-            k = jnp.minimum(k, iterations_within_spread(piece))
-        k = jnp.minimum(k, piece.iterations)
-        exclusive = ~policy.may_join(decodes + tokens, decodes + 1)
-        starts = (tokens > 0) & (batch_tokens == 0) & exclusive & (k >= 1) & ~near
-        k = select(starts, k, 0.0)
-        seconds = duration_s(piece, k)
-        resident = token_seconds(piece, k, f64(context + computed + tokens), f64(decodes + tokens))
-        return whole(k), seconds, seconds / jnp.maximum(k, 1.0), resident
-
-    # grant -----------------------------------------------------------------------------------------------------------
-
-    @phase
-    def grant(iteration, decodes, context, computed, next_key, batch, candidate, tokens, run):
-        """Add the candidate's chunk to the batch, opening it first with all decodes."""
-        stopped = (run > 0) & ((next_key >> bits) == iteration)
-        tokens = select(stopped, 0, jnp.minimum(tokens, candidate.known - computed))
-        granted = tokens > 0
-        opens = granted & (batch.tokens == 0)
-        # the last prompt token of a request is indistinguishable from a decode
-        as_decode = granted & (candidate.known - computed == 1)
-        chunk = batch_terms.of_chunk(names, select(as_decode, 0, tokens), computed)
-        single = batch_terms.of_decodes(names, f64(as_decode), f64(select(as_decode, computed + 1, 0)))
-        fresh = batch_terms.of_decodes(names, decodes, context)
-        terms = {
-            name: select(opens, fresh[name], batch.terms[name]) + chunk[name] + single[name] for name in batch.terms
-        }
-        computed = computed + tokens
-        joins = granted & (computed == candidate.known)
-        new = replace(
-            batch,
-            tokens=select(opens, decodes, batch.tokens) + tokens,
-            terms=terms,
-            decodes=None if batch.decodes is None else select(opens, decodes, batch.decodes),
-            resident=None
-            if batch.resident is None
-            else select(opens, context, batch.resident) + select(granted, computed, 0),
-        )
-        return (
-            new,
-            granted,
-            joins,
-            select(joins, 0, computed),
-            decodes + joins,
-            context + select(joins, candidate.known, 0),
-        )
-
-    @over_slots
-    def free_slot(key, last_key):
-        return jnp.min(select(key[:-1] <= last_key, lax.iota(jnp.int32, shape.slots), no_slot))
-
-    @phase
-    def seat(iteration, candidate, joins, free):
-        """Where a completed prompt joins, and what its slot holds."""
-        slot = select(candidate.slot < no_slot, candidate.slot, free)
-        slot = select(joins, slot, no_slot)
-        key = ((iteration + candidate.remaining) << bits) | slot
-        return slot, key, candidate.known - iteration, joins & (slot == no_slot)
-
-    @phase
-    def next_candidate(arrival, lengths, head, keep, kept, resumed, resumed_lengths):
-        """The candidate of the next question: the one in mid-prefill, else a preempted one, else the head."""
-        prompt, outputs = unpack_lengths(lengths)
-        fresh = Candidate(head, arrival, prompt, outputs, no_slot)
-        if resumed is not None:
-            slot, request, known = resumed
-            was_prompt, was_outputs = unpack_lengths(resumed_lengths)
-            again = Candidate(request, zero_s, known, was_prompt + was_outputs - known, slot)
-            fresh = jax.tree.map(lambda a, b: select(request < none, a, b), again, fresh)
-        return jax.tree.map(lambda a, b: select(keep, a, b), kept, fresh)
-
-    # close -----------------------------------------------------------------------------------------------------------
-
-    @phase
-    def close(now, batch, decodes, computed, candidate, granted, joins, joins_first, before, short):
-        """Price the batch when nothing more can join; the first tokens of its prompts come at its end."""
-        may_join = joins & (candidate.arrival_s <= now) & policy.may_join(batch.tokens, decodes)
-        chained = joins_first & (before < none)
-        closes = (batch.tokens > 0) & ~may_join & ~chained & ~short
-        nothing = {name: zero_s for name in names}
-        seconds = select(closes, latency.price(batch.terms, nothing).first_s, 0.0)
-        now = now + seconds
-        first_token_of = batch.first_token_of
-        at = select(chained, before, select(closes, first_token_of, none))
-        value = select(chained, f64(-1 - first_token_of), now)
-        emptied = replace(
-            batch, tokens=select(closes, 0, batch.tokens), first_token_of=select(closes, none, first_token_of)
-        )
-        return closes, now, seconds, emptied, at, value
-
-    # stretch ---------------------------------------------------------------------------------------------------------
-
-    @phase
-    def stretch_limits(now, iteration, decodes, context, computed, next_key, batch_tokens, candidate, held, limit, state):
-        """How many decode-only iterations surely run before anything can change."""
-        closes, granted, short, barred, recording, unrecorded = state
-        due = (next_key >> bits) == iteration
-        seats = policy.may_join(decodes, decodes)
-        arrived = candidate.arrival_s <= now
-        refused = ~closes & ~granted & ~recording
-        clear = ~arrived | ~seats | refused
-        go = (batch_tokens == 0) & (decodes > 0) & (computed == 0) & ~due & ~short & ~unrecorded & clear
-        k = (next_key >> bits) - iteration
-        if bounded:
-            again = kv.bound(decodes, context, limit, block_size).iterations
-            k = jnp.minimum(k, select(refused, held.iterations, again))
-            k = select(barred, jnp.minimum(k, 1), k)
-        if not shape.leap:
-            k = jnp.minimum(k, 1)
-        wait = select(arrived | ~seats | (candidate.request == none), jnp.inf, candidate.arrival_s - now)
-        return select(go & (k >= 1), k, 0), wait
-
-    @phase
-    def stretch(now, decodes, context, computed, k, wait):
-        """Advance by the iterations of one stretch, or, when idle, to the next arrival."""
-        piece = latency.price(
-            batch_terms.of_decodes(names, decodes, context), batch_terms.growth_of_decodes(names, decodes)
-        )
-        most = f64(k)
-        if shape.leap:
-            most = jnp.minimum(most, iterations_until(piece, wait))
-            most = jnp.minimum(most, piece.iterations)
-            if shape.itl:
-                most = jnp.minimum(most, iterations_within_spread(piece))
-        seconds = duration_s(piece, most)
-        resident = token_seconds(piece, most, f64(context + computed), f64(decodes))
-        return whole(most), now + seconds, seconds / jnp.maximum(most, 1.0), resident
-
-    @phase
-    def idle(now, decodes, computed, batch_tokens, candidate, short):
-        waits = (decodes == 0) & (computed == 0) & (batch_tokens == 0) & (candidate.request < none) & ~short
-        return select(waits, jnp.maximum(now, candidate.arrival_s), now)
-
-    # complete --------------------------------------------------------------------------------------------------------
-
-    @phase
-    def finisher(iteration, decodes, next_key, batch_tokens, unrecorded):
-        done = ((next_key >> bits) == iteration) & (decodes > 0) & (batch_tokens == 0) & ~unrecorded
-        return done, select(done, next_key & slot_mask, no_slot)
-
-    @phase
-    def retire(iteration, decodes, context, next_key, last_key, done, request, offset):
-        return (
-            select(done, request, none),
-            decodes - done,
-            context - select(done, offset + iteration, 0),
-            select(done, next_key, last_key),
-        )
-
-    @over_slots
-    def soonest(key, last_key):
-        return jnp.min(select(key[:-1] > last_key, key[:-1], NEVER))
-
-    @phase
-    def itl_credit(gap_s, weight):
-        return itl_bin(gap_s), weight
-
-    # the pipeline ----------------------------------------------------------------------------------------------------
 
     def step(state: State) -> State:
-        now, iteration, candidate = state.now_s, state.iteration, state.candidate
-        decodes, context, computed = state.decodes, state.context, state.computed
-        next_key, last_key, batch, slots, records = (
-            state.next_key,
-            state.last_key,
-            state.batch,
-            state.slots,
-            state.records,
-        )
-        preempted, unrecorded, barred = state.preempted, state.unrecorded, state.closed_to_new
-        false = jnp.bool_(False)
+        here = Here(state.now_s, state.iteration, state.decodes, state.context, state.computed, state.next_key)
+        batch, slots, records, candidate = state.batch, state.slots, state.records, state.candidate
 
-        # look
-        held, limit, near, held_blocks = None, None, false, None
-        if bounded:
-            bound, limit, near = bound_blocks(iteration, decodes, context, computed, candidate.known, next_key)
-            held = rarely(
-                near, exact_blocks, bound, slots.finish_key, slots.offset, last_key, iteration, limit
-            )
-            held_blocks = held.blocks
-        recording = false if unrecorded is None else (unrecorded > 0) & (batch.tokens == 0)
-        tokens, short = ask(
-            now,
-            iteration,
-            decodes,
-            computed,
-            next_key,
+        # count, ask, preempt
+        blocks = None
+        if state.shortage is not None:
+            blocks = shortage.count_blocks(model, shape, here, candidate, slots, state.last_key)
+        tokens = compose.ask(
+            model,
+            shape,
+            here,
             batch.tokens,
-            candidate.arrival_s,
-            candidate.known,
-            held_blocks,
-            false if barred is None else barred,
+            candidate,
+            None if blocks is None else blocks.held.blocks,
+            None if state.shortage is None else state.shortage.barred,
         )
-        tokens, short = select(recording, 0, tokens), short & ~recording
-
-        # preempt
-        victim, head = None, state.head
-        if bounded:
-            drops, evicts = short & (computed > 0), short & (computed == 0)
-            victim = rarely(
-                evicts,
-                last_admitted,
-                (no_slot, none, zero),
-                slots.finish_key,
-                slots.request,
-                slots.offset,
-                last_key,
-            )
-            known = select(evicts, victim[2] + iteration, 0)
-            lost = select(drops, candidate.request, victim[1])
-            records = replace(
-                records,
-                preemptions=put_add(records.preemptions, lost, jnp.int32(1)),
-                recomputed_tokens=records.recomputed_tokens
-                + select(drops, computed, 0)
-                + select(evicts, known - 1, 0),
-            )
-            computed = select(drops, 0, computed)
-            decodes, context = decodes - evicts, context - known
-            preempted = preempted + evicts
-            barred = barred | short
+        relief = None
+        if state.shortage is not None and blocks is not None:
+            tokens, here, relief = _relieve(model, shape, state, here, tokens, blocks)
 
         # run
-        starts = (tokens > 0) & (computed == 0)
-        records = replace(
-            records,
-            first_scheduled_s=put_min(
-                records.first_scheduled_s, select(starts, candidate.request, none), now
-            ),
-        )
-        run, run_s, run_gap_s, run_kv = run_length(
-            iteration, decodes, context, computed, next_key, batch.tokens, candidate.known, tokens, near
-        )
-        ran_decodes = decodes
-        now = now + run_s
-        iteration, computed, context = iteration + run, computed + run * tokens, context + run * decodes
+        request = state.head if candidate.request is None else candidate.request
+        starting = _starting(shape, request, here.computed, tokens)
+        records = replace(records, first_scheduled_s=put_min(records.first_scheduled_s, starting, here.now_s))
+        run = run_piece = None
+        before_run = here
+        if shape.leap:
+            run_piece = compose.price_run(model, shape, here, tokens)
+            near = None if blocks is None else blocks.near
+            run = compose.run_length(model, shape, here, batch.tokens, candidate, tokens, run_piece, near)
+            run_s = settle.spent_s(run_piece, run)
+            here = compose.after_run(here, tokens, run, run_s)
 
         # grant
-        before = batch.first_token_of
-        batch, granted, joins, computed, decodes, context = grant(
-            iteration, decodes, context, computed, next_key, batch, candidate, tokens, run
-        )
-        slot, key, offset, exceeded = seat(iteration, candidate, joins, free_slot(slots.finish_key, last_key))
-        resumes = joins & (candidate.slot < no_slot)
-        joins_first = joins & ~resumes
-        batch = replace(batch, first_token_of=select(joins_first, candidate.request, before))
-        request = candidate.request
-        if bounded:
-            evicted = victim[0] < no_slot
-            slot, key = select(evicted, victim[0], slot), select(evicted, NEVER, key)
-            offset, request = select(evicted, known, offset), select(evicted, victim[1], request)
-            preempted = preempted - resumes
-        head = head + joins_first
-        gap_s = None
-        if unrecorded is not None:
-            noted, since = rarely(
-                recording, unrecorded_slot, (no_slot, -jnp.inf + zero_s), slots.finish_key, slots.last_token_s
-            )
-            gap_s = now - since
-            mark = select(evicted, victim[0], noted)
-            slots = replace(
-                slots, last_token_s=put_slot(slots.last_token_s, mark, select(evicted, now, -jnp.inf))
-            )
-            unrecorded = unrecorded + resumes - recording
+        granted = compose.granted_now(shape, here, candidate, tokens)
+        batch = compose.extend(model, here, batch, candidate, granted)
+        joins = compose.completes(here, candidate, granted)
+        slot = compose.free_slot(slots.finish_key, state.last_key)
+        seating = _seat(shape, here, candidate, request, joins, slot, None if relief is None else relief.victim)
+        here = compose.after_grant(here, candidate, granted, joins)
         slots = replace(
             slots,
-            finish_key=put_slot(slots.finish_key, slot, key),
-            request=put_slot(slots.request, slot, request),
-            offset=put_slot(slots.offset, slot, offset),
+            finish_key=put_slot(slots.finish_key, seating.slot, seating.key),
+            request=put_slot(slots.request, seating.slot, seating.occupant),
         )
-        next_key = soonest(slots.finish_key, last_key)
-        resumed = resumed_lengths = None
-        if bounded:
-            resumed = rarely(
-                preempted > 0, first_preempted, (no_slot, none, zero), slots.finish_key, slots.request, slots.offset
-            )
-            resumed_lengths = take(columns.lengths, resumed[1])
-        candidate = next_candidate(
-            take(columns.arrival_s, head),
-            take(columns.lengths, head),
-            head,
-            computed > 0,
-            candidate,
-            resumed,
-            resumed_lengths,
-        )
+        head, preempted, next_key = state.head + seating.first, None, jnp.minimum(here.next_key, seating.key)
+        if relief is not None:
+            preempted = relief.preempted - (joins & ~seating.first)
+            slots, relief = _note_gap(shape, slots, relief, here, joins & ~seating.first)
+            next_key = settle.soonest(slots.finish_key, state.last_key)
+            candidate = shortage.next_candidate(shape, columns, head, preempted, slots, here.computed, candidate)
+        else:
+            candidate = Candidate(take(columns.arrival_s, head), take(columns.lengths, head), None, None)
+        here = here._replace(next_key=next_key)
 
         # close
-        closes, now, close_s, batch, at, value = close(
-            now, batch, decodes, computed, candidate, granted, joins, joins_first, before, short
-        )
-        iteration, context = iteration + closes, context + select(closes, decodes, 0)
-        records = replace(records, first_token_s=put(records.first_token_s, at, value))
+        before = batch.first_token_of
+        latest = select(seating.first, request, before)
+        chained = seating.first & (before < shape.num_requests)
+        closes = settle.closes_now(model, here, batch, candidate, joins, chained)
+        close_s = settle.close_seconds(model, batch, closes)
+        here = settle.after_close(here, closes, close_s)
+        first_token = settle.first_token(shape, here.now_s, before, latest, chained, closes)
+        records = replace(records, first_token_s=put(records.first_token_s, first_token.request, first_token.value))
+        open_tokens, first_token_of = settle.emptied(shape, batch.tokens, latest, closes)
 
         # stretch
-        holding = false if unrecorded is None else unrecorded > 0
-        k, wait = stretch_limits(
-            now,
-            iteration,
-            decodes,
-            context,
-            computed,
-            next_key,
-            batch.tokens,
-            candidate,
-            held,
-            limit,
-            (closes, granted, short, false if barred is None else barred, recording, holding),
-        )
-        k, now, stretch_gap_s, stretch_kv = stretch(now, decodes, context, computed, k, wait)
-        stretch_decodes = decodes
-        iteration, context = iteration + k, context + k * decodes
-        now = idle(now, decodes, computed, batch.tokens, candidate, short)
-        if bounded:
-            barred = barred & ~closes & (k == 0) & (decodes > 0)
+        piece = settle.price_stretch(model, here)
+        standing = None
+        if relief is not None and blocks is not None:
+            standing = settle.Standing(blocks.held, blocks.limit, relief.barred, relief.busy)
+        composed = closes | (granted > 0)
+        k = settle.stretch_length(model, shape, here, open_tokens, candidate, piece, composed, standing)
+        stretch_s = settle.spent_s(piece, k)
+        before_stretch = here
+        here = settle.after_stretch(here, open_tokens, candidate, k, stretch_s, None if relief is None else relief.short)
+        exceeded = state.exceeded | seating.exceeded
+        if shape.kv == "watched":
+            exceeded = exceeded | shortage.near_limit(model, shape, here, candidate)
 
-        # complete
-        done, leaving = finisher(iteration, decodes, next_key, batch.tokens, holding)
-        retired, decodes, context, last_key = retire(
-            iteration,
-            decodes,
-            context,
-            next_key,
-            last_key,
-            done,
-            take_slot(slots.request, leaving),
-            take_slot(slots.offset, leaving),
-        )
-        records = replace(records, finish_s=put(records.finish_s, retired, now))
-        next_key = soonest(slots.finish_key, last_key)
+        # retire
+        holding = None if relief is None or relief.unrecorded is None else relief.unrecorded > 0
+        leaving = settle.finisher(shape, here, open_tokens, holding)
+        retired = settle.retire(shape, here, state.last_key, leaving, take_slot(slots.request, leaving))
+        records = replace(records, finish_s=put(records.finish_s, retired.request, here.now_s))
 
         # record
-        counts = records.itl_counts
-        if counts is not None:
-            if shape.leap:
-                counts = put_add(counts, *itl_credit(run_gap_s, run * ran_decodes))
-            counts = put_add(counts, *itl_credit(close_s, select(closes, batch.decodes, 0)))
-            weight = k * stretch_decodes
-            if gap_s is not None:
-                weight, stretch_gap_s = weight + recording, select(recording, gap_s, stretch_gap_s)
-            counts = put_add(counts, *itl_credit(stretch_gap_s, weight))
-        records = replace(
-            records,
-            itl_counts=counts,
-            kv_token_seconds=None
-            if records.kv_token_seconds is None
-            else records.kv_token_seconds + run_kv + close_s * f64(batch.resident) + stretch_kv,
-            iterations=records.iterations + run + closes + k,
-        )
+        if records.itl_counts is not None and batch.decodes is not None:
+            counts = records.itl_counts
+            if run is not None:
+                counts = put_add(counts, *settle.credit(run_s, run, before_run.decodes))
+            counts = put_add(counts, *settle.credit(close_s, closes.astype(jnp.float64), batch.decodes))
+            last = settle.credit(stretch_s, k, before_stretch.decodes)
+            if relief is not None and relief.gap_s is not None:
+                last = settle.or_gap(last, relief.gap_s)
+            records = replace(records, itl_counts=put_add(counts, *last))
+        if records.kv_token_seconds is not None and batch.resident is not None:
+            spent = settle.resident(piece, k, before_stretch.context, before_stretch.decodes)
+            spent = spent + close_s * batch.resident
+            if run is not None and run_piece is not None:
+                spent = spent + settle.resident(
+                    run_piece, run, before_run.context + before_run.computed + tokens, before_run.decodes + tokens
+                )
+            records = replace(records, kv_token_seconds=records.kv_token_seconds + spent)
+
         return State(
-            now_s=now,
-            iteration=iteration,
-            decodes=decodes,
-            context=context,
-            computed=computed,
-            next_key=next_key,
-            last_key=last_key,
+            now_s=here.now_s,
+            iteration=here.iteration,
+            rebased=state.rebased,
+            decodes=retired.decodes,
+            context=retired.context,
+            computed=here.computed,
+            next_key=settle.soonest(slots.finish_key, retired.last_key),
+            last_key=retired.last_key,
             head=head,
             candidate=candidate,
-            preempted=preempted,
-            unrecorded=unrecorded,
-            closed_to_new=barred,
-            batch=batch,
+            batch=replace(batch, tokens=open_tokens, first_token_of=first_token_of),
             slots=slots,
+            shortage=None if relief is None else relief.shortage(preempted, composed | (k > 0), retired.decodes),
             records=records,
-            slots_exceeded=state.slots_exceeded | exceeded,
+            exceeded=exceeded,
         )
 
     return step
+
+
+@phase
+def _starting(shape: Shape, request: jax.Array, computed: jax.Array, tokens: jax.Array) -> jax.Array:
+    """The request that gets its first tokens, N when none does."""
+    return select((tokens > 0) & (computed == 0), request, jnp.int32(shape.num_requests))
+
+
+class Seating(NamedTuple):
+    """A write to the slots: a completed prompt that joins, or a victim that keeps its slot."""
+
+    slot: jax.Array
+    key: jax.Array
+    """NEVER when nobody joins."""
+    occupant: jax.Array
+    first: jax.Array
+    """bool: a request joins for the first time."""
+    exceeded: jax.Array
+    """bool: there was no free slot."""
+
+
+@phase
+def _seat(
+    shape: Shape,
+    here: Here,
+    candidate: Candidate,
+    request: jax.Array,
+    joins: jax.Array,
+    free: jax.Array,
+    victim: shortage.Victim | None,
+) -> Seating:
+    known, remaining = unpack(candidate.lengths)
+    no_slot = jnp.int32(shape.slots)
+    slot, first = free, joins
+    if candidate.slot is not None:
+        resumes = candidate.slot < no_slot
+        slot, first = select(resumes, candidate.slot, free), joins & ~resumes
+    slot = select(joins, slot, no_slot)
+    exceeded = joins & (slot == no_slot)
+    key = select(joins, ((here.iteration + remaining) << shape.slot_bits) | slot, NEVER)
+    occupant = pack(request, known - here.iteration)
+    if victim is not None:
+        evicted = victim.slot < no_slot
+        slot = select(evicted, victim.slot, slot)
+        occupant = select(evicted, pack(victim.request, victim.known), occupant)
+    return Seating(slot, key, occupant, first, exceeded)
+
+
+class Relief(NamedTuple):
+    """What a round of a lane that counts blocks carries from its shortage to its end."""
+
+    short: jax.Array
+    """bool: a running request lacked a block; one was preempted, and the round does nothing else."""
+    busy: jax.Array
+    """bool: the round preempts or records, so the candidate was not asked."""
+    victim: shortage.Victim
+    preempted: jax.Array
+    barred: jax.Array
+    recording: jax.Array | None
+    unrecorded: jax.Array | None
+    gap_s: jax.Array | None
+    """The gap that is recorded in this round; 0 when none is."""
+    preemptions: jax.Array
+    recomputed_tokens: jax.Array
+
+    def shortage(self, preempted: jax.Array, iterated: jax.Array, decodes: jax.Array) -> Shortage:
+        """The state to carry on: nobody is barred once an iteration has run, or when nobody is left to run one."""
+        return Shortage(
+            preempted=preempted,
+            unrecorded=self.unrecorded,
+            barred=self.barred & ~iterated & (decodes > 0),
+            preemptions=self.preemptions,
+            recomputed_tokens=self.recomputed_tokens,
+        )
+
+
+def _relieve(
+    model: Model, shape: Shape, state: State, here: Here, tokens: jax.Array, blocks: shortage.Blocks
+) -> tuple[jax.Array, Here, Relief]:
+    """In a shortage, preempt the candidate in mid-prefill, else the decode admitted last; grant nothing then."""
+    was = state.shortage
+    assert was is not None and state.candidate.request is not None
+    recording = None if was.unrecorded is None else (was.unrecorded > 0) & (state.batch.tokens == 0)
+    first = jnp.bool_(False) if recording is None else recording
+    short = shortage.lacks_block(model, shape, here, state.batch.tokens, tokens, blocks, first)
+    drops, evicts = short & (here.computed > 0), short & (here.computed == 0)
+    victim = shortage.last_admitted(shape, here, evicts, state.slots, state.last_key)
+    lost = select(drops, state.candidate.request, victim.request)
+    busy = short | first
+    relief = Relief(
+        short=short,
+        busy=busy,
+        victim=victim,
+        preempted=was.preempted + evicts,
+        barred=was.barred | short,
+        recording=recording,
+        unrecorded=was.unrecorded,
+        gap_s=None,
+        preemptions=put_add(was.preemptions, lost, jnp.int32(1)),
+        recomputed_tokens=was.recomputed_tokens
+        + select(drops, here.computed, 0)
+        + select(evicts, victim.known - 1, 0),
+    )
+    after = here._replace(
+        decodes=here.decodes - evicts,
+        context=here.context - victim.known,
+        computed=select(drops, 0, here.computed),
+    )
+    return select(busy, 0, tokens), after, relief
+
+
+def _note_gap(
+    shape: Shape, slots: Slots, relief: Relief, here: Here, resumes: jax.Array
+) -> tuple[Slots, Relief]:
+    """Note when a victim emitted its last token; take up a gap that a resumed request has closed."""
+    if relief.recording is None or relief.unrecorded is None or slots.last_token_s is None:
+        return slots, relief
+    gap = shortage.unrecorded_gap(shape, relief.recording, slots)
+    evicted = relief.victim.slot < shape.slots
+    place = select(evicted, relief.victim.slot, gap.slot)
+    slots = replace(slots, last_token_s=put_slot(slots.last_token_s, place, select(evicted, here.now_s, -jnp.inf)))
+    return slots, relief._replace(
+        gap_s=select(relief.recording, here.now_s - gap.since_s, 0.0),
+        unrecorded=relief.unrecorded + resumes - relief.recording,
+    )

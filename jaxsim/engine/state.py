@@ -13,7 +13,7 @@ from jaxsim.engine.shape import Shape
 from jaxsim.latency.base import AbstractLatency
 from jaxsim.latency.terms import Terms
 
-NEVER = jnp.int32(2**31 - 1)
+NEVER = np.int32(2**31 - 1)
 """The finish key of a slot that is not decoding: later than every other."""
 
 
@@ -37,45 +37,43 @@ class Columns(eqx.Module):
 
     arrival_s: Float64[Array, "N+1"]
     lengths: Int64[Array, "N+1"]
-    """`prompt << 32 | outputs`: one gather instead of two."""
+    """Prompt and outputs, packed: one gather instead of two."""
 
 
-def pack_lengths(prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
-    """Both lengths of a request in one int64."""
-    return (prompt_tokens.astype(np.int64) << 32) | output_tokens.astype(np.int64)
+def pack(high: jax.Array | np.ndarray, low: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
+    """Two int32, the second of which may be negative, in one int64."""
+    return (high.astype(np.int64) << 32) | (low.astype(np.int64) & 0xFFFFFFFF)
 
 
-def unpack_lengths(lengths: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`(prompt, outputs)`, int32."""
-    return (lengths >> 32).astype(jnp.int32), (lengths & 0xFFFFFFFF).astype(jnp.int32)
+def unpack(packed: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The two int32 of `pack`."""
+    return (packed >> 32).astype(jnp.int32), packed.astype(jnp.int32)
 
 
 class Candidate(eqx.Module):
     """The request that is next to be granted prompt tokens: in mid-prefill, preempted, or head of the queue."""
 
-    request: Int32[Array, ""]
-    """Its index; N when there is none."""
     arrival_s: Float64[Array, ""]
-    known: Int32[Array, ""]
-    """Tokens to compute before it emits: prompt, plus what it had emitted when it was preempted."""
-    remaining: Int32[Array, ""]
-    """Tokens it has yet to emit."""
-    slot: Int32[Array, ""]
-    """The slot it kept when it was preempted; S when it has none."""
+    lengths: Int64[Array, ""]
+    """Packed: tokens to compute before it emits (prompt, plus what it had emitted when preempted), tokens yet to emit."""
+    request: Int32[Array, ""] | None
+    """Its index, N when there is none. None where blocks are not counted: it is the head."""
+    slot: Int32[Array, ""] | None
+    """The slot it kept when it was preempted; S when it has none. None where blocks are not counted."""
 
 
 class Slots(eqx.Module):
     """Requests that decode or were preempted while decoding, in no order. Lanes are on the last axis.
 
-    Nothing counts down: a decode finishes when the shared count of decode iterations reaches its finish index, and its
-    context is the count plus an offset. A slot is free when its key is at most the last one that finished.
+    Nothing counts down: a decode finishes when the shared count of iterations reaches its finish index, and its context
+    is the count plus an offset. A slot is free when its key is at most the last one that finished.
     """
 
     finish_key: Int32[Array, "S+1"]
     """`finish index << slot_bits | slot`; NEVER for a preempted request, which keeps its slot."""
-    request: Int32[Array, "S+1"]
-    offset: Int32[Array, "S+1"]
-    """Context in the coming iteration minus `iteration`; for a preempted request its known tokens."""
+    request: Int64[Array, "S+1"]
+    """Packed: the request, and its context in the coming iteration minus `iteration` (for a preempted request its known
+    tokens)."""
     last_token_s: Float64[Array, "S+1"] | None
     """When a preempted request emitted its last token, until the gap to its next one is recorded; else -inf."""
 
@@ -85,12 +83,26 @@ class Batch(eqx.Module):
 
     tokens: Int32[Array, ""]
     terms: Terms
+    """The latency model's terms but `new_tokens`, which is `tokens`."""
     decodes: Int32[Array, ""] | None
     """Decodes granted a token (inter-token latency weight)."""
     resident: Int32[Array, ""] | None
     """KV tokens resident while it runs."""
     first_token_of: Int32[Array, ""]
     """The last request that will emit its first token with this batch; N when none."""
+
+
+class Shortage(eqx.Module):
+    """What only lanes that count blocks carry."""
+
+    preempted: Int32[Array, ""]
+    """Requests that were preempted while decoding and wait in their slots."""
+    unrecorded: Int32[Array, ""] | None
+    """Resumed requests whose gap since their last token is yet to be recorded."""
+    barred: Bool[Array, ""]
+    """Somebody was preempted in the coming iteration: nobody is admitted in it."""
+    preemptions: Int32[Array, "N+1"]
+    recomputed_tokens: Int32[Array, ""]
 
 
 class Records(eqx.Module):
@@ -100,11 +112,8 @@ class Records(eqx.Module):
     first_token_s: Float64[Array, "N+1"]
     """Time of the first token, or `-1 - r` for "with request r", resolved after the run."""
     finish_s: Float64[Array, "N+1"]
-    preemptions: Int32[Array, "N+1"] | None
     itl_counts: Int32[Array, "bins"] | None
     kv_token_seconds: Float64[Array, ""] | None
-    recomputed_tokens: Int32[Array, ""] | None
-    iterations: Int32[Array, ""]
 
 
 class State(eqx.Module):
@@ -114,7 +123,8 @@ class State(eqx.Module):
     now_s: Float64[Array, ""]
     """The iteration boundary the lane stands at."""
     iteration: Int32[Array, ""]
-    """Decode iterations so far, counted from the start of the chunk of rounds."""
+    """Iterations so far, plus 1, minus `rebased`."""
+    rebased: Int32[Array, ""]
     # running
     decodes: Int32[Array, ""]
     context: Int32[Array, ""]
@@ -129,71 +139,75 @@ class State(eqx.Module):
     head: Int32[Array, ""]
     """The first request that was never admitted."""
     candidate: Candidate
-    preempted: Int32[Array, ""] | None
-    """Requests that were preempted while decoding and wait in their slots."""
-    unrecorded: Int32[Array, ""] | None
-    """Resumed requests whose gap since their last token is yet to be recorded."""
-    closed_to_new: Bool[Array, ""] | None
-    """Somebody was preempted in the coming iteration: nobody is admitted in it."""
     # parts
     batch: Batch
     slots: Slots
+    shortage: Shortage | None
     records: Records
-    slots_exceeded: Bool[Array, ""]
+    exceeded: Bool[Array, ""]
+    """The lane needs more slots, or blocks counted: it stands still, to be run again."""
 
 
 def initial(columns: Columns, model: Model, shape: Shape) -> State:
     """An empty instance at time 0 before its first arrival."""
     n, s = shape.num_requests, shape.slots
-    zero, none = jnp.int32(0), jnp.float64(0)
-    first = columns.lengths[0]
-    prompt, outputs = unpack_lengths(first)
+    zero, none, false = jnp.int32(0), jnp.float64(0), jnp.bool_(False)
     column = jnp.full(n + 1, jnp.inf)
-    bounded = shape.kv_bounded
+    counted = shape.counted
     return State(
         now_s=none,
-        iteration=zero,
+        iteration=jnp.int32(1),
+        rebased=zero,
         decodes=zero,
         context=zero,
         computed=zero,
-        next_key=NEVER,
-        last_key=zero,
+        next_key=jnp.int32(NEVER),
+        last_key=jnp.int32((1 << shape.slot_bits) - 1),
         head=zero,
-        candidate=Candidate(zero, columns.arrival_s[0], prompt, outputs, jnp.int32(s)),
-        preempted=zero if bounded else None,
-        unrecorded=zero if bounded and shape.itl else None,
-        closed_to_new=jnp.bool_(False) if bounded else None,
+        candidate=Candidate(
+            arrival_s=columns.arrival_s[0],
+            lengths=columns.lengths[0],
+            request=zero if counted else None,
+            slot=jnp.int32(s) if counted else None,
+        ),
         batch=Batch(
             tokens=zero,
-            terms={name: none for name in model.latency.terms},
+            terms={name: none for name in model.latency.terms if name != "new_tokens"},
             decodes=zero if shape.itl else None,
             resident=zero if shape.kv_integral else None,
             first_token_of=jnp.int32(n),
         ),
         slots=Slots(
             finish_key=jnp.zeros(s + 1, jnp.int32),
-            request=jnp.zeros(s + 1, jnp.int32),
-            offset=jnp.zeros(s + 1, jnp.int32),
-            last_token_s=jnp.full(s + 1, -jnp.inf) if bounded and shape.itl else None,
+            request=jnp.zeros(s + 1, jnp.int64),
+            last_token_s=jnp.full(s + 1, -jnp.inf) if counted and shape.itl else None,
         ),
+        shortage=Shortage(
+            preempted=zero,
+            unrecorded=zero if shape.itl else None,
+            barred=false,
+            preemptions=jnp.zeros(n + 1, jnp.int32),
+            recomputed_tokens=zero,
+        )
+        if counted
+        else None,
         records=Records(
             first_scheduled_s=column,
             first_token_s=column,
             finish_s=column,
-            preemptions=jnp.zeros(n + 1, jnp.int32) if bounded else None,
             itl_counts=jnp.zeros(ITL_BINS, jnp.int32) if shape.itl else None,
             kv_token_seconds=none if shape.kv_integral else None,
-            recomputed_tokens=zero if bounded else None,
-            iterations=zero,
         ),
-        slots_exceeded=jnp.bool_(False),
+        exceeded=false,
     )
 
 
 def finished(state: State, shape: Shape) -> jax.Array:
-    """Whether the lane has nothing left to do (or cannot go on): a round leaves it as it is."""
-    idle = (state.candidate.request == shape.num_requests) & (state.decodes == 0)
-    return idle | state.slots_exceeded
+    """Whether the lane has nothing left to do, or cannot go on: a round leaves it as it is."""
+    waiting = state.head < shape.num_requests
+    if state.shortage is not None:
+        waiting = waiting | (state.shortage.preempted > 0)
+    return (~waiting & (state.decodes == 0)) | state.exceeded
 
 
 def axes(state: State) -> State:
@@ -202,27 +216,22 @@ def axes(state: State) -> State:
     return eqx.tree_at(lambda s: s.slots, axis, jax.tree.map(lambda _: 1, state.slots))
 
 
-def rebased(state: State, shape: Shape) -> State:
-    """The same state with decode iterations counted from 1 again, so that finish keys never overflow."""
+def rebase(state: State, shape: Shape) -> State:
+    """The same state with iterations counted from 1 again, so that finish keys never overflow."""
     back = state.iteration - 1
-    shift = back << shape.slot_bits
     key = state.slots.finish_key
     live = (key > state.last_key) & (key < NEVER)
-    slots = eqx.tree_at(
-        lambda s: (s.finish_key, s.offset),
-        state.slots,
-        (
-            select(live, key - shift, select(key == NEVER, key, 0)),
-            select(live, state.slots.offset + back, state.slots.offset),
-        ),
-    )
+    shift = back << shape.slot_bits
+    request, offset = unpack(state.slots.request)
     return eqx.tree_at(
-        lambda s: (s.iteration, s.next_key, s.last_key, s.slots),
+        lambda s: (s.iteration, s.rebased, s.next_key, s.last_key, s.slots.finish_key, s.slots.request),
         state,
         (
             jnp.int32(1),
+            state.rebased + back,
             select(state.next_key == NEVER, NEVER, state.next_key - shift),
             jnp.int32((1 << shape.slot_bits) - 1),
-            slots,
+            select(live, key - shift, select(key == NEVER, key, 0)),
+            pack(request, select(live, offset + back, offset)),
         ),
     )

@@ -19,8 +19,21 @@ from tests.oracle.fleet import Outcome
 from tests.oracle.scenario import jobs_of
 from tests.oracle.scenario import run as run_oracle
 
-COUNTS = st.sampled_from([1, 6, 20])  # few shapes, so that compiles are few
+# Requests, slots, block size, reserve_full_prompt: they shape the compiled program, so they come in few combinations.
+PROFILES = [
+    (1, 1, 16, True),
+    (6, 1, 1, False),
+    (6, 2, 1, True),
+    (6, 8, 16, False),
+    (20, 3, 1, False),
+    (20, 5, 16, True),
+    (20, 8, 1, True),
+]
+EVERY_PROFILE = [
+    (n, s, b, r) for n in (1, 6, 20) for s in range(1, min(n, 8) + 1) for b in (1, 16) for r in (True, False)
+]
 TOLERANCE = 1e-9
+both_ways = pytest.mark.parametrize("leap", [True, False], ids=["leap", "step"])
 
 
 def differences(table: RequestTable, outcome: Outcome, tolerance: float = TOLERANCE) -> list[str]:
@@ -58,17 +71,40 @@ def check(case: draws.DrawnCase, leap: bool) -> None:
     assert differences(table, outcome) == []
 
 
-@pytest.mark.parametrize("leap", [True, False], ids=["leap", "step"])
+def drawn(data: st.DataObject, profiles: list[tuple], instances: int = 1, **fixed) -> draws.DrawnCase:
+    count, slots, block_size, reserve = data.draw(st.sampled_from(profiles))
+    schedulers = draws.vllm_v1_schedulers(max_num_seqs=slots, reserve_full_prompt=reserve, **fixed)
+    return data.draw(draws.cases(count * instances, schedulers, block_size, instances))
+
+
+@both_ways
 @settings(max_examples=150)
 @given(data=st.data())
 def test_vllm_v1(leap, data):
-    check(data.draw(draws.cases(data.draw(COUNTS), draws.vllm_v1_schedulers())), leap)
+    check(drawn(data, PROFILES), leap)
 
 
-@settings(max_examples=40)
+@pytest.mark.slow
+@both_ways
+@settings(max_examples=3000)
+@given(data=st.data())
+def test_vllm_v1_in_every_shape(leap, data):
+    check(drawn(data, EVERY_PROFILE, enable_chunked_prefill=True), leap)
+
+
+@both_ways
+@settings(max_examples=50)
+@given(data=st.data())
+def test_vllm_v1_without_chunked_prefill(leap, data):
+    budgets = st.integers(94, 200)  # no prompt with its outputs is longer, so all can run
+    case = drawn(data, [(20, 5, 16, True)], enable_chunked_prefill=False, max_num_batched_tokens=budgets)
+    check(case, leap)
+
+
+@settings(max_examples=50)
 @given(data=st.data())
 def test_a_fleet(data):
-    check(data.draw(draws.cases(20, draws.vllm_v1_schedulers(), instances=3)), leap=True)
+    check(drawn(data, [(6, 2, 1, True), (6, 8, 16, False)], instances=3), leap=True)
 
 
 BINARY = {
@@ -80,12 +116,12 @@ BINARY = {
 }
 
 
-@pytest.mark.parametrize("leap", [True, False], ids=["leap", "step"])
+@both_ways
 @settings(max_examples=60)
 @given(data=st.data())
 def test_exact_ties(leap, data):
     """Arrivals exactly at ends of iterations: each is placed on an end that the requests before it lead to."""
-    case = data.draw(draws.cases(6, draws.vllm_v1_schedulers()))
+    case = drawn(data, [(6, 2, 1, True), (6, 8, 16, False)])
     case.cluster["instances"][0]["latency"] = BINARY
     case.requests[0].arrival_s = 0.0
     for i in range(1, len(case.requests)):
