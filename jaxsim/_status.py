@@ -27,17 +27,18 @@ class LaneStatus(enum.IntEnum):
     """How one lane (one seed of one instance) ended."""
 
     OK = 0
-    EXCEEDED = 1
-    NO_PROGRESS = 2
-    INTERRUPTED = 3
+    SLOTS_EXCEEDED = 1
+    BLOCKS_EXCEEDED = 2
+    NO_PROGRESS = 3
+    INTERRUPTED = 4
 
     @property
     def advice(self) -> str:
         """One sentence for a reader of the results."""
         return {
             LaneStatus.OK: "every request finished",
-            LaneStatus.EXCEEDED: "more requests ran at once than the lane had slots, or its KV pool filled up unwatched; it is "
-            "run again with more",
+            LaneStatus.SLOTS_EXCEEDED: "more requests ran at once than the lane had slots; it is run again with more",
+            LaneStatus.BLOCKS_EXCEEDED: "its KV pool came near its limit; it is run again with its blocks counted",
             LaneStatus.NO_PROGRESS: "the scheduler can never serve the head of its queue: raise max_num_batched_tokens or "
             "kv_cache.num_blocks, or allow chunked prefill",
             LaneStatus.INTERRUPTED: "stopped by the user before it finished",

@@ -141,7 +141,7 @@ def _run_group(
         num_requests=streams.shape[1],
         slots=most_slots,
         block_size=group.block_size,
-        kv="counted" if _can_fill(group, lane_requests, there, most_slots) else "unlimited",
+        kv="watched" if _can_fill(group, lane_requests, there, most_slots) else "unlimited",
         leap=leap,
     )
     records = lanes.simulate(group.model(), lane_requests, shape, most_slots, workers, progress)

@@ -28,7 +28,7 @@ TILE_BYTES = 512 << 20
 ROUNDS_PER_CHUNK = 2048
 """Rounds between two returns to the host, which looks at progress, interrupts and lanes that do not move."""
 
-SLOT_WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+SLOT_WIDTHS = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 """Numbers of slots that programs are compiled for; a pass over slots costs 0.25 ns per slot and round."""
 
 _BYTES_PER_REQUEST = 48
@@ -213,26 +213,34 @@ def simulate(
     """
     lanes, num_requests = requests.arrival_s.shape
     records = LaneRecords.empty(lanes, num_requests)
-    todo = np.arange(lanes)
-    width = min(most_slots, 32)
+    most_slots = min(most_slots, num_requests)
+    todo = {dataclasses.replace(shape, num_requests=num_requests, slots=_slots(1, most_slots)): np.arange(lanes)}
     stop = threading.Event()
-    while len(todo):
-        slots = next((w for w in SLOT_WIDTHS if w >= width), most_slots)
-        tile_shape = dataclasses.replace(shape, num_requests=num_requests, slots=min(slots, most_slots))
-        run = functools.partial(_run_tile, model, requests, tile_shape, stop)
-        again = []
-        try:
-            for tile, found in _loop.map_tiles(run, _tiles(todo, num_requests, len(workers)), list(workers)):
-                exceeded = found.status[: len(tile)] == LaneStatus.EXCEEDED
+    try:
+        while todo:
+            tried, places = todo.popitem()
+            run = functools.partial(_run_tile, model, requests, tried, stop)
+            for tile, found in _loop.map_tiles(run, _tiles(places, num_requests, len(workers)), list(workers)):
                 records.put(tile, found)
-                again.append(tile[exceeded])
-                progress(int(np.sum(~exceeded)))
-        except BaseException:
-            stop.set()
-            raise
-        todo = np.concatenate(again)
-        width = tile_shape.slots + 1
+                again = found.status[: len(tile)]
+                _add(todo, dataclasses.replace(tried, slots=_slots(tried.slots + 1, most_slots)), tile[again == LaneStatus.SLOTS_EXCEEDED])
+                _add(todo, dataclasses.replace(tried, kv="counted"), tile[again == LaneStatus.BLOCKS_EXCEEDED])
+                progress(int(np.sum((again != LaneStatus.SLOTS_EXCEEDED) & (again != LaneStatus.BLOCKS_EXCEEDED))))
+    except BaseException:
+        stop.set()
+        raise
     return records
+
+
+def _slots(least: int, most: int) -> int:
+    """The smallest width of slots, from 32 up, that programs are compiled for and that holds `least` requests."""
+    return min(most, next((width for width in SLOT_WIDTHS if width >= least), most))
+
+
+def _add(todo: dict[Shape, np.ndarray], shape: Shape, lanes: np.ndarray) -> None:
+    """Add lanes to those that are to be run with `shape`."""
+    if len(lanes):
+        todo[shape] = np.concatenate([todo.get(shape, np.empty(0, np.intp)), lanes])
 
 
 def _tiles(lanes: np.ndarray, num_requests: int, workers: int) -> list[np.ndarray]:
@@ -315,7 +323,7 @@ def _records(state: State, shape: Shape, rounds: int, stuck: np.ndarray) -> Lane
         return np.zeros(shape, np.int32) if value is None else np.asarray(value)
 
     exceeded, short = np.asarray(state.exceeded), state.shortage
-    status = np.where(exceeded, LaneStatus.EXCEEDED, np.where(stuck, LaneStatus.NO_PROGRESS, LaneStatus.OK))
+    status = np.where((exceeded == LaneStatus.OK) & stuck, LaneStatus.NO_PROGRESS, exceeded)
     return LaneRecords(
         first_scheduled_s=times(kept.first_scheduled_s),
         first_token_s=_resolved(times(kept.first_token_s)),

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxsim._arrays import phase, put, put_add, put_min, put_slot, select, take, take_slot
+from jaxsim._status import LaneStatus
 from jaxsim.engine import compose, settle, shortage
 from jaxsim.engine.compose import Here
 from jaxsim.engine.shape import Shape
@@ -105,9 +106,10 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         stretch_s = settle.spent_s(piece, k)
         before_stretch = here
         here = settle.after_stretch(here, open_tokens, candidate, k, stretch_s, None if relief is None else relief.short)
-        exceeded = state.exceeded | seating.exceeded
+        exceeded = jnp.maximum(state.exceeded, select(seating.exceeded, int(LaneStatus.SLOTS_EXCEEDED), jnp.int32(0)))
         if shape.kv == "watched":
-            exceeded = exceeded | shortage.near_limit(model, shape, here, candidate)
+            near = shortage.near_limit(model, shape, here, candidate)
+            exceeded = select((exceeded == 0) & near, int(LaneStatus.BLOCKS_EXCEEDED), exceeded)
 
         # retire
         holding = None if relief is None or relief.unrecorded is None else relief.unrecorded > 0

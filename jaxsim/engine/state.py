@@ -144,8 +144,8 @@ class State(eqx.Module):
     slots: Slots
     shortage: Shortage | None
     records: Records
-    exceeded: Bool[Array, ""]
-    """The lane needs more slots, or blocks counted: it stands still, to be run again."""
+    exceeded: Int32[Array, ""]
+    """A `LaneStatus`: OK, or why the lane must be run again; what it does from then on does not matter."""
 
 
 def initial(columns: Columns, model: Model, shape: Shape) -> State:
@@ -198,7 +198,7 @@ def initial(columns: Columns, model: Model, shape: Shape) -> State:
             itl_counts=jnp.zeros(ITL_BINS, jnp.int32) if shape.itl else None,
             kv_token_seconds=none if shape.kv_integral else None,
         ),
-        exceeded=false,
+        exceeded=zero,
     )
 
 
@@ -207,7 +207,7 @@ def finished(state: State, shape: Shape) -> jax.Array:
     waiting = state.head < shape.num_requests
     if state.shortage is not None:
         waiting = waiting | (state.shortage.preempted > 0)
-    return (~waiting & (state.decodes == 0)) | state.exceeded
+    return (~waiting & (state.decodes == 0)) | (state.exceeded > 0)
 
 
 def axes(state: State) -> State:
