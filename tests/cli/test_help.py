@@ -5,13 +5,14 @@ import sys
 
 import pytest
 
-from jaxsim.cli.main import main
+from jaxsim.cli.main import _COMMANDS, main
 
+COMMANDS = [command.__name__.rpartition(".")[2] for command in _COMMANDS]
 SLOW = ("jax", "numpy", "pydantic", "yaml", "rich", "pandas")
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["run", "--help"], ["schema", "--help"], ["--version"]], ids=" ".join
+    "arguments", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)], ids=" ".join
 )
 def test_answers_without_loading_what_is_slow(arguments: list[str]) -> None:
     code = (
@@ -27,7 +28,7 @@ def test_answers_without_loading_what_is_slow(arguments: list[str]) -> None:
     assert answer.stdout.endswith("loaded: []\n")
 
 
-@pytest.mark.parametrize("command", ["run", "schema"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_shows_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([command, "--help"])
