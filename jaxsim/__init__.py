@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jaxsim._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from jaxsim.analysis.queueing import queueing as queueing
     from jaxsim.config.errors import ScenarioError as ScenarioError
     from jaxsim.config.io import dump_scenario as dump_scenario
     from jaxsim.config.io import load_scenario as load_scenario
@@ -39,6 +40,7 @@ _HOMES = {
     "dump_scenario": "config.io",
     "load_scenario": "config.io",
     "parse_scenario": "config.io",
+    "queueing": "analysis.queueing",
     "run": "simulate",
 }
 

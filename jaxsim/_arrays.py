@@ -137,6 +137,26 @@ put_add = _column_writer("add")
 
 
 @custom_vmap
+def add_each(counts: jax.Array, indices: jax.Array, values: jax.Array) -> jax.Array:
+    """`counts[i] += v` for each of a few indices and values, which may repeat: one scatter instead of several.
+
+    Lanes of `counts` are on the last axis: lanes add to about the same few bins, which then share memory pages.
+    """
+    return counts.at[indices].add(values, mode="promise_in_bounds")
+
+
+@add_each.def_vmap
+def _add_each_lanes(
+    batch: int, batched: list[bool], counts: jax.Array, indices: jax.Array, values: jax.Array
+) -> tuple[jax.Array, bool]:
+    counts, indices, values = (_batched(batch, b, x) for b, x in zip(batched, (counts, indices, values), strict=True))
+    flat = (indices.T * batch + jnp.arange(batch, dtype=indices.dtype)).reshape(-1)
+    lanes_last = counts.T
+    added = lanes_last.reshape(-1).at[flat].add(values.T.reshape(-1), mode="promise_in_bounds")
+    return added.reshape(lanes_last.shape).T, True
+
+
+@custom_vmap
 def put_slot(slots: jax.Array, index: jax.Array, value: jax.Array) -> jax.Array:
     """`slots[index] = value` for a slot array; a lane with nothing to write names the spare last slot."""
     return slots.at[index].set(value, mode="promise_in_bounds", unique_indices=True)

@@ -71,13 +71,13 @@ class Result:
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         if self.requests is not None and requests == "csv":
-            with _replacing(folder / "requests.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
+            with replacing(folder / "requests.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
                 write_csv(self.requests, file)
         if self.requests is not None and requests == "parquet":
-            with _replacing(folder / "requests.parquet") as path:
+            with replacing(folder / "requests.parquet") as path:
                 self.to_pandas().to_parquet(path, index=False)
         for name, content in (("summary.json", self.summary), ("manifest.json", self.manifest)):
-            with _replacing(folder / name) as path:
+            with replacing(folder / name) as path:
                 path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
     def _table(self) -> RequestTable:
@@ -119,7 +119,7 @@ def _texts(name: str, values: np.ndarray) -> list[str]:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """A path beside `path` to write to, which takes its place if the block ends without an error."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:

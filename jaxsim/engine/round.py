@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import phase, put, put_add, put_min, put_slot, select, take, take_slot
+from jaxsim._arrays import add_each, phase, put, put_add, put_min, put_slot, select, take, take_slot
 from jaxsim._status import LaneStatus
 from jaxsim.engine import compose, settle, shortage
 from jaxsim.engine.compose import Here
@@ -119,14 +119,14 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
 
         # record
         if records.itl_counts is not None and batch.decodes is not None:
-            counts = records.itl_counts
-            if run is not None:
-                counts = put_add(counts, *settle.credit(run_s, run, before_run.decodes))
-            counts = put_add(counts, *settle.credit(close_s, closes.astype(jnp.float64), batch.decodes))
             last = settle.credit(stretch_s, k, before_stretch.decodes)
             if relief is not None and relief.gap_s is not None:
                 last = settle.or_gap(last, relief.gap_s)
-            records = replace(records, itl_counts=put_add(counts, *last))
+            credits = [last, settle.credit(close_s, closes.astype(jnp.float64), batch.decodes)]
+            if run is not None:
+                credits.append(settle.credit(run_s, run, before_run.decodes))
+            bins, gaps = (jnp.stack(column) for column in zip(*credits, strict=True))
+            records = replace(records, itl_counts=add_each(records.itl_counts, bins, gaps))
         if records.kv_token_seconds is not None and batch.resident is not None:
             spent = settle.resident(piece, k, before_stretch.context, before_stretch.decodes)
             spent = spent + close_s * batch.resident

@@ -113,6 +113,7 @@ class Records(eqx.Module):
     """Time of the first token, or `-1 - r` for "with request r", resolved after the run."""
     finish_s: Float64[Array, "N+1"]
     itl_counts: Int32[Array, "bins"] | None
+    """Lanes are on the last axis."""
     kv_token_seconds: Float64[Array, ""] | None
 
 
@@ -211,9 +212,12 @@ def finished(state: State, shape: Shape) -> jax.Array:
 
 
 def axes(state: State) -> State:
-    """The lane axis of every leaf of a batch of states: last for slot arrays, first for the rest."""
+    """The lane axis of every leaf of a batch of states: last for slot arrays and counts, first for the rest."""
     axis = jax.tree.map(lambda _: 0, state)
-    return eqx.tree_at(lambda s: s.slots, axis, jax.tree.map(lambda _: 1, state.slots))
+    axis = eqx.tree_at(lambda s: s.slots, axis, jax.tree.map(lambda _: 1, state.slots))
+    if state.records.itl_counts is None:
+        return axis
+    return eqx.tree_at(lambda s: s.records.itl_counts, axis, 1)
 
 
 def rebase(state: State, shape: Shape) -> State:

@@ -22,10 +22,9 @@ def token_seconds(piece: Piece, k: jax.Array, resident: jax.Array, gain: jax.Arr
 
     The sum over j < k of (resident + gain j)(first_s + growth_s j).
     """
-    ones, squares = 0.5 * k * (k - 1), k * (k - 1) * (2 * k - 1) * (1 / 6)
-    return resident * (k * piece.first_s + piece.growth_s * ones) + gain * (
-        piece.first_s * ones + piece.growth_s * squares
-    )
+    earlier = 0.5 * k * (k - 1)
+    growing = piece.first_s + piece.growth_s * ((2 * k - 1) * (1 / 3))
+    return resident * duration_s(piece, k) + gain * (earlier * growing)
 
 
 def iterations_until(piece: Piece, wait_s: jax.Array) -> jax.Array:

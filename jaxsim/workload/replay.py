@@ -4,15 +4,26 @@ import dataclasses
 import functools
 import math
 import os
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 
 from jaxsim._component import check, check_positive, component
-from jaxsim.workload.random import Purpose, checked_seeds, uniforms
+from jaxsim.workload.arrivals import Arrivals
+from jaxsim.workload.random import Purpose, checked_seeds, draw, uniforms
 from jaxsim.workload.requests import Requests
 from jaxsim.workload.resample import block_length, bootstrap_rows
-from jaxsim.workload.trace import FORMATS, Rows, read
+from jaxsim.workload.trace import FORMATS, MappedColumns, Rows, TraceError, check_columns, read
+from jaxsim.workload.trace.rows import take
+from jaxsim.workload.trace.ticks import COARSE_S, MANY, spread, tick_s
+
+_CHOICES = {
+    "format": ("auto", *FORMATS),
+    "on_invalid": ("error", "skip"),
+    "resample": ("none", "block_bootstrap"),
+    "on_infeasible": ("error", "reject"),
+}
 
 
 @component
@@ -21,7 +32,13 @@ class Trace:
 
     Attributes:
         path: the file.
-        format: `auto` (seen from the header) or the name of one of `jaxsim.workload.trace.FORMATS`.
+        format: `auto` (seen from the file) or the name of one of `jaxsim.workload.trace.FORMATS`.
+        columns: for a table of any other kind, which of its columns is what: `{arrival_s: time, prompt_tokens: in,
+            output_tokens: out}` (see `jaxsim.workload.trace.mapped`).
+        on_invalid: what becomes of rows without valid lengths or times, failed requests say: `error` stops the run,
+            `skip` leaves them out.
+        arrivals: when requests arrive, in place of what the trace says; a list of lengths needs it.
+        spread_ticks: move requests that were recorded at the same tick of a coarse clock apart, evenly within the tick.
         rate_scale: how many times faster requests arrive than recorded: arrival times are divided by it.
         limit: keep the first so many requests in order of arrival; null keeps all.
         resample: `none` replays the trace under every seed; `block_bootstrap` draws for every seed another sequence of
@@ -34,6 +51,10 @@ class Trace:
     kind: Literal["trace"] = "trace"
     path: str
     format: str = "auto"
+    columns: Mapping[str, str] | None = None
+    on_invalid: Literal["error", "skip"] = "error"
+    arrivals: Arrivals | None = None
+    spread_ticks: bool = False
     rate_scale: float = 1.0
     limit: int | None = None
     resample: Literal["none", "block_bootstrap"] = "none"
@@ -47,38 +68,75 @@ class Trace:
             check(
                 self, field, lambda count: isinstance(count, int) and count >= 1, "null or a whole number, 1 or greater"
             )
-        _check_choice(self, "format", ("auto", *FORMATS))
-        _check_choice(self, "resample", ("none", "block_bootstrap"))
-        _check_choice(self, "on_infeasible", ("error", "reject"))
+        for field, choices in _CHOICES.items():
+            if getattr(self, field) not in choices:
+                raise ValueError(f"{field} must be one of {', '.join(choices)}, not {getattr(self, field)!r}")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", dict(self.columns))
+            check_columns(self.columns)
+            if self.format != "auto":
+                raise ValueError("format must be auto where columns says what the columns are")
+        if self.arrivals is not None and (self.spread_ticks or self.rate_scale != 1):
+            raise ValueError(
+                "arrivals must not be given beside spread_ticks or rate_scale: it replaces what they change"
+            )
 
-    def read(self) -> tuple[Rows, np.ndarray]:
-        """The requests to replay, in order of arrival, at the scaled rate.
+    def __hash__(self) -> int:
+        return hash((self.path, self.format, self.on_invalid, self.rate_scale, self.limit, self.resample))
 
-        Returns:
-            The requests (`id` and `session` stay in the order of the file), and the row of the file of each, from 0.
+    @property
+    def differs_by_seed(self) -> bool:
+        """Whether seeds are independent replications, rather than copies of one run."""
+        return self.resample != "none" or self.arrivals is not None
+
+    def read(self) -> Rows:
+        """The requests to replay, in order of arrival at the scaled rate; `id` and `session` stay in order of the file.
 
         Raises:
             TraceError: the file cannot be used; the message says where and why.
         """
         status = os.stat(self.path) if os.path.exists(self.path) else None
-        rows = _read(self.path, self.format, (status.st_mtime_ns, status.st_size) if status else None)
-        notices = rows.notices
-        if np.any(np.diff(rows.arrival_s) < 0):
-            notices += (
-                f"{self.path}: rows were not in order of arrival and were sorted (equal arrivals keep their order); "
-                "`request` is the row of the file",
+        columns = None if self.columns is None else tuple(self.columns.items())
+        version = (status.st_mtime_ns, status.st_size) if status else None
+        rows = _read(self.path, self.format, columns, self.on_invalid, version)
+        if self.arrivals is None and rows.arrival_s is None:
+            raise TraceError(
+                f"{self.path}: the trace does not say when requests arrive; give arrivals, such as "
+                "{kind: poisson, rate: 4}" + ("" if self.columns else ", or columns if the file has times")
             )
-        order = np.argsort(rows.arrival_s, kind="stable")[: self.limit]
-        replayed = dataclasses.replace(
-            rows,
-            arrival_s=rows.arrival_s[order] / self.rate_scale,
-            prompt_tokens=rows.prompt_tokens[order],
-            output_tokens=rows.output_tokens[order],
-            priority=rows.priority[order],
-            class_index=rows.class_index[order],
-            notices=notices,
+        if rows.arrival_s is not None:
+            rows = self._in_order(rows, rows.arrival_s)
+        if rows.arrival_s is None or self.arrivals is not None:
+            return take(dataclasses.replace(rows, arrival_s=None), slice(self.limit))
+        arrival_s, notice = self._spread(rows.arrival_s)
+        rows = dataclasses.replace(rows, arrival_s=arrival_s / self.rate_scale, notices=rows.notices + notice)
+        return take(rows, slice(self.limit))
+
+    def _in_order(self, rows: Rows, arrival_s: np.ndarray) -> Rows:
+        """The rows in order of arrival, with a notice if they were not."""
+        if not np.any(np.diff(arrival_s) < 0):
+            return rows
+        notice = (
+            f"{self.path}: rows were not in order of arrival and were sorted (equal arrivals keep their order); "
+            "`request` is the row of the file"
         )
-        return replayed, order.astype(np.int32)
+        rows = dataclasses.replace(rows, notices=(*rows.notices, notice))
+        return take(rows, np.argsort(arrival_s, kind="stable"))
+
+    def _spread(self, arrival_s: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Arrival times moved off their ticks if asked for, and what to say about ticks."""
+        length_s = tick_s(arrival_s)
+        if self.spread_ticks and length_s:
+            return spread(arrival_s, length_s), (f"{self.path}: arrivals were spread over ticks of {length_s:g} s",)
+        if self.spread_ticks:
+            return arrival_s, (f"{self.path}: arrivals are on no coarse clock, so spread_ticks has no effect",)
+        together = int(np.unique(arrival_s, return_counts=True)[1].max())
+        if length_s < COARSE_S or together < MANY:
+            return arrival_s, ()
+        return arrival_s, (
+            f"{self.path}: arrivals are on ticks of {length_s:g} s, up to {together:,} at the same time; "
+            "spread_ticks: true spreads them",
+        )
 
     def draw(self, seeds: np.ndarray) -> Requests:
         """The requests of every seed, a pure function of the file and the seed numbers.
@@ -93,50 +151,66 @@ class Trace:
             ValueError: bad seeds, or the file cannot be used (TraceError).
         """
         seeds = checked_seeds(seeds)
-        rows, row = self.read()
-        count = len(row)
-        routing_uniform = uniforms(Purpose.ROUTING, seeds, count)
+        rows = self.read()
+        count = len(rows.row)
         notices = rows.notices
-        if self.resample == "none":
-            arrival_s = np.broadcast_to(rows.arrival_s, routing_uniform.shape)
-
-            def per_seed(column: np.ndarray) -> np.ndarray:
-                return np.broadcast_to(column, routing_uniform.shape)
-        else:
-            gap_s = np.diff(rows.arrival_s)
-            gap_s = np.append(gap_s.mean() if count > 1 else 0.0, gap_s)
-            block = self.block_requests or block_length(gap_s, rows.prompt_tokens, rows.output_tokens)
+        pick = None
+        if self.resample != "none":
+            gaps = () if rows.arrival_s is None else (_gaps(rows.arrival_s),)
+            block = self.block_requests or block_length(*gaps, rows.prompt_tokens, rows.output_tokens)
             pick = bootstrap_rows(seeds, count, block)
-            drawn_s = gap_s[pick]
-            drawn_s[:, 0] = rows.arrival_s[0]
-            arrival_s = np.cumsum(drawn_s, axis=1, out=drawn_s)
             notices += (f"{self.path}: every seed replays the trace resampled in blocks of {block} requests",)
+        if rows.prefix_blocks is not None:
+            notices += (f"{self.path}: shared prefixes are not simulated: every prompt is computed whole",)
 
-            def per_seed(column: np.ndarray) -> np.ndarray:
-                return column[pick]
+        def per_seed(column: np.ndarray) -> np.ndarray:
+            return np.broadcast_to(column, (len(seeds), count)) if pick is None else column[pick]
 
         return Requests(
-            arrival_s=arrival_s,
+            arrival_s=self._arrival_s(seeds, rows.arrival_s, pick, count),
             prompt_tokens=per_seed(rows.prompt_tokens),
             output_tokens=per_seed(rows.output_tokens),
-            routing_uniform=routing_uniform,
-            row=per_seed(row),
+            routing_uniform=uniforms(Purpose.ROUTING, seeds, count),
+            row=per_seed(rows.row),
             priority=per_seed(rows.priority),
             class_index=per_seed(rows.class_index),
-            rate_per_s=math.nan,
+            rate_per_s=math.nan if self.arrivals is None else self.arrivals.rate_per_s,
             id=rows.id,
             session=rows.session,
             class_names=rows.class_names,
             notices=notices,
         )
 
+    def _arrival_s(
+        self, seeds: np.ndarray, recorded_s: np.ndarray | None, pick: np.ndarray | None, count: int
+    ) -> np.ndarray:
+        """Arrival times `[R, N]`: of the process asked for, as recorded, or from the gaps of the resampled requests."""
+        if self.arrivals is not None:
+            unit_s = np.cumsum(draw({Purpose.ARRIVAL: self.arrivals.unit_gap()}, seeds, count)[Purpose.ARRIVAL], axis=1)
+            return self.arrivals.arrival_s(unit_s, seeds)
+        assert recorded_s is not None  # `read` has seen to it
+        if pick is None:
+            return np.broadcast_to(recorded_s, (len(seeds), count))
+        drawn_s = _gaps(recorded_s)[pick]
+        drawn_s[:, 0] = recorded_s[0]
+        return np.cumsum(drawn_s, axis=1, out=drawn_s)
+
+
+def _gaps(arrival_s: np.ndarray) -> np.ndarray:
+    """The gap before each request; before the first, the mean gap."""
+    gap_s = np.diff(arrival_s)
+    return np.append(gap_s.mean() if len(gap_s) else 0.0, gap_s)
+
 
 @functools.lru_cache(maxsize=4)
-def _read(path: str, format: str, version: tuple[int, int] | None) -> Rows:
+def _read(
+    path: str,
+    format: str,
+    columns: tuple[tuple[str, str], ...] | None,
+    on_invalid: str,
+    version: tuple[int, int] | None,
+) -> Rows:
     """Read a file once per version of it: seeds are drawn in many calls."""
-    return read(path, list(FORMATS.values()) if format == "auto" else [FORMATS[format]])
-
-
-def _check_choice(trace: Trace, field: str, choices: tuple[str, ...]) -> None:
-    if getattr(trace, field) not in choices:
-        raise ValueError(f"{field} must be one of {', '.join(choices)}, not {getattr(trace, field)!r}")
+    if columns is not None:
+        return read(path, [MappedColumns(dict(columns))], on_invalid)
+    return read(path, list(FORMATS.values()) if format == "auto" else [FORMATS[format]], on_invalid)

@@ -46,12 +46,17 @@ def slower(latency: Any, factor: float) -> Any:
 
 
 def workload(seed: int, count: int = 40) -> list[Request]:
-    """Bursts and pauses; prompts and outputs from one token to most of the KV memory."""
+    """Bursts and pauses; prompts and outputs from one token to most of the KV memory.
+
+    Random routing gives both instances equally many requests, so that all fleets compile to the same few programs.
+    """
     rng = random.Random(seed)
+    uniforms = [(i % 2 + rng.random()) / 2 for i in range(count)]
+    rng.shuffle(uniforms)
     now, requests = 0.0, []
-    for _ in range(count):
+    for uniform in uniforms:
         now += rng.choice([0.0, 0.0, 0.01, 0.05, 0.2]) * rng.random()
         prompt = rng.choice([1, 8, 48, rng.randint(1, 100)])
         output = rng.choice([1, rng.randint(1, 30), rng.randint(30, 80)])
-        requests.append(Request(now, prompt, output, routing_uniform=rng.random()))
+        requests.append(Request(now, prompt, output, routing_uniform=uniform))
     return requests

@@ -122,12 +122,14 @@ def test_leaping_changes_nothing(scheduler, latency, router):
 def test_the_future_does_not_change_the_past(scheduler, latency, router):
     """Requests that finished before another workload diverges have the same times in both."""
     changed = 30
-    other = [seed[:changed] + fleets.workload(99)[changed:] for seed in workloads()]
-    for seed, requests in enumerate(other):
-        shift = workloads()[seed][changed].arrival_s - requests[changed].arrival_s
-        other[seed] = requests[:changed] + [
-            dataclasses.replace(request, arrival_s=request.arrival_s + shift) for request in requests[changed:]
+    other = [
+        seed[:changed]
+        + [
+            dataclasses.replace(new, arrival_s=new.arrival_s + 10.0, routing_uniform=old.routing_uniform)
+            for old, new in zip(seed[changed:], fleets.workload(99)[changed:], strict=True)
         ]
+        for seed in workloads()
+    ]
     a, b = (
         table.block(requests=slice(0, changed))
         for table in (

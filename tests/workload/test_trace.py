@@ -154,7 +154,8 @@ def test_the_bundled_trace(capsys):
             "arrival_s,prompt_tokens,output_tokens,prefix_ids\n0,1,1,1;2\n",
             "prefix_ids is '1;2'; it must be whole numbers",
         ),
-        (b"PAR1\xff\xfe\x00", "not UTF-8 text; a trace is a CSV file with a header"),
+        (b"PAR1\xff\xfe\x00", "not a readable Parquet file: "),
+        (b"PK\xff\xfe\x00", "not UTF-8 text; a trace is a CSV file with a header, JSON, JSON Lines or Parquet"),
         (OWN + '"' + "1" * 200_000, "line 2: field larger than field limit"),
     ],
 )
@@ -165,7 +166,7 @@ def test_bad_file(trace, content, message):
 
 
 def test_the_format_asked_for_is_required(trace):
-    assert trace(OWN + "0,1,1\n", format="jaxsim_csv").read()[1].tolist() == [0]
+    assert trace(OWN + "0,1,1\n", format="jaxsim_csv").read().row.tolist() == [0]
     with pytest.raises(TraceError, match="of no known trace format; valid: azure has TIMESTAMP,"):
         trace(OWN + "0,1,1\n", format="azure").read()
 
@@ -180,7 +181,7 @@ def test_missing_file(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "xml"}, "format must be one of auto, jaxsim_csv, azure, not 'xml'"),
+        ({"format": "xml"}, "format must be one of auto, jaxsim_csv, azure, .*, not 'xml'"),
         ({"rate_scale": 0.0}, "rate_scale must be a finite number greater than 0"),
         ({"limit": 0}, "limit must be null or a whole number, 1 or greater, not 0"),
         ({"block_requests": 1.5}, "block_requests must be null or a whole number"),

@@ -1,8 +1,23 @@
 """jaxsim's own trace format."""
 
+from typing import Any
+
 import numpy as np
 
-from jaxsim.workload.trace.base import MAX_TOKENS, Rows, Table, TraceFormat, read_integer, read_seconds
+from jaxsim.workload.trace.base import TraceFormat
+from jaxsim.workload.trace.fields import INTEGER, SECONDS, SECONDS_OR_NONE, TEXT, TOKENS, Field
+from jaxsim.workload.trace.rows import Measured, Rows, classes_of, rows_of
+from jaxsim.workload.trace.table import Columns
+
+
+def _read_token_ids(text: str) -> tuple[str, ...]:
+    ids = text.split()
+    for token_id in ids:
+        int(token_id)
+    return tuple(ids)
+
+
+_TOKEN_IDS = Field(_read_token_ids, "whole numbers separated by spaces", ())
 
 
 class JaxsimCsv(TraceFormat):
@@ -10,46 +25,50 @@ class JaxsimCsv(TraceFormat):
 
     `arrival_s` counts seconds from the start of the run and need not begin at 0. `id`, `class` and `session` are text
     (ids differ from each other), `priority` is a whole number; token ids are whole numbers separated by spaces, checked
-    but not otherwise used as long as no model of prefixes needs them.
+    but not otherwise used as long as no model of prefixes needs them. Measured requests also say when the engine took
+    them in (`queued_s`) and when tokens arrived (`first_token_s`, `finish_s`), which `jaxsim validate` compares.
     """
 
     name = "jaxsim_csv"
-    required = ("arrival_s", "prompt_tokens", "output_tokens")
-    optional = ("id", "class", "priority", "session", "prefix_ids", "output_ids")
+    required = {"arrival_s": SECONDS, "prompt_tokens": TOKENS, "output_tokens": TOKENS}
+    optional = {
+        "id": TEXT,
+        "class": TEXT,
+        "priority": INTEGER,
+        "session": TEXT,
+        "prefix_ids": _TOKEN_IDS,
+        "output_ids": _TOKEN_IDS,
+        "queued_s": SECONDS_OR_NONE,
+        "first_token_s": SECONDS_OR_NONE,
+        "finish_s": SECONDS_OR_NONE,
+    }
+    ignored = ("request", "first_scheduled_s")
 
-    def rows(self, table: Table) -> Rows:
-        count = len(table.lines)
-        priority = np.zeros(count, np.int32)
-        if "priority" in table.columns:
-            must = f"a whole number from -{MAX_TOKENS} to {MAX_TOKENS}"
-            priority = np.array(table.numbers("priority", read_integer, must), np.int32)
-        names = table.columns.get("class", ())
-        index = {name: place for place, name in enumerate(dict.fromkeys(names))}
-        for column in ("prefix_ids", "output_ids"):
-            if column in table.columns:
-                table.numbers(column, _read_token_ids, "whole numbers separated by spaces")
-        return Rows(
-            arrival_s=np.array(table.numbers("arrival_s", read_seconds, "a finite number of seconds, 0 or greater")),
-            prompt_tokens=table.tokens("prompt_tokens"),
-            output_tokens=table.tokens("output_tokens"),
-            priority=priority,
-            class_index=np.array([index[name] for name in names] or [0] * count, np.int32),
-            class_names=tuple(index),
-            id=_ids(table),
-            session=table.columns.get("session"),
+    def rows(self, columns: Columns) -> Rows:
+        _check_ids(columns)
+        table = columns.table.columns
+        more: dict[str, Any] = {}
+        if "priority" in columns:
+            more["priority"] = np.array(columns["priority"], np.int32)
+        if "finish_s" in columns:
+            none = [np.nan] * len(columns)
+            stamps = [columns[name] if name in columns else none for name in ("queued_s", "first_token_s", "finish_s")]
+            queued, first, finish = (np.array(stamp, np.float64) for stamp in stamps)
+            more["measured"] = Measured(queued, first, finish)
+        return rows_of(
+            np.array(columns["arrival_s"]),
+            columns["prompt_tokens"],
+            columns["output_tokens"],
+            id=tuple(table["id"]) if "id" in columns else None,
+            session=tuple(table["session"]) if "session" in columns else None,
+            **(classes_of(columns["class"]) if "class" in columns else {}),
+            **more,
         )
 
 
-def _read_token_ids(text: str) -> None:
-    for token_id in text.split():
-        int(token_id)
-
-
-def _ids(table: Table) -> tuple[str, ...] | None:
-    ids = table.columns.get("id")
-    if ids is not None and len(set(ids)) < len(ids):
-        first: dict[str, int] = {}
-        for row, text in enumerate(ids):
-            if first.setdefault(text, row) != row:
-                raise table.error(row, "id", f"unlike that of row {first[text] + 1}: ids must differ")
-    return ids
+def _check_ids(columns: Columns) -> None:
+    first: dict[str, int] = {}
+    for index, text in enumerate(columns["id"] if "id" in columns else ()):
+        if first.setdefault(text, index) != index:
+            other = columns.table.where(columns.rows[first[text]]).partition(" (")[0]
+            raise columns.error(index, "id", f"unlike that of {other}: ids must differ")
