@@ -52,10 +52,10 @@ clean:  ## Remove the environment, caches and the demo's results
 
 .venv/.installed: pyproject.toml | .venv/.made
 	$(SAY) 'installing jaxsim into .venv (a minute or two, once)'
-	@$(INSTALL) --editable '.[tables]'
+	@$(INSTALL) --editable '.[tables,plots]'
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml | .venv/.made
 	$(SAY) 'installing jaxsim and its development tools into .venv (a minute or two, once)'
-	@$(INSTALL) --editable '.[tables,dev]'
+	@$(INSTALL) --editable '.[tables,plots,sensitivity,optimise,dev]'
 	@touch .venv/.installed $@

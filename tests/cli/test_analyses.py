@@ -1,0 +1,50 @@
+"""Every analysis as a command: says its answer, writes what it says, and is JSON on request."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from jaxsim.cli.main import main
+from tests.cli.scenarios import SMALL
+
+COMMANDS = {
+    "queueing": "queueing {file} --simulate",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    return file
+
+
+@pytest.mark.parametrize("question", COMMANDS)
+def test_an_analysis_says_and_writes_its_answer(
+    question: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = COMMANDS[question].format(file=file).split()
+    out = tmp_path / "out"
+    assert main([*words, "--out", str(out)]) == 0
+    assert sorted(path.name for path in out.iterdir()) == [f"{question}.{end}" for end in ("csv", "json", "png")]
+    told = capsys.readouterr()
+    content = json.loads((out / f"{question}.json").read_text())
+    assert content["question"] == question and content["answer"]
+    assert " ".join(content["answer"][0].split()) in " ".join(told.out.split())
+    assert told.err == "" and f"wrote {out}/" in told.out
+    rows = list(csv.DictReader((out / f"{question}.csv").read_text().splitlines()))
+    assert len(rows) == len(content["table"]) > 0 and list(rows[0]) == list(content["table"][0])
+    assert (out / f"{question}.png").read_bytes().startswith(b"\x89PNG")
+
+    again = tmp_path / "again"
+    assert main([*words, "--out", str(again), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == content
+    for path in out.iterdir():
+        assert path.read_bytes() == (again / path.name).read_bytes()
+
+
+def test_out_is_checked_before_the_work(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["queueing", str(file), "--out", str(file)]) == 2
+    assert capsys.readouterr().err == f"jaxsim: error: --out {file}: {file} is a file; --out needs a folder\n"
