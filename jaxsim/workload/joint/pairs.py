@@ -22,11 +22,13 @@ class Pairs(JointLengths):
     Attributes:
         path: a trace in one of the formats of `workload: {kind: trace}`, arrivals are not needed; or a list of lengths
             (`prompt_tokens,output_tokens`).
+        on_invalid: what becomes of rows without valid lengths: `error` stops the run, `skip` leaves them out.
         max: longer prompts and outputs are clipped to this many tokens.
     """
 
     kind: Literal["pairs"] = "pairs"
     path: str
+    on_invalid: Literal["error", "skip"] = "error"
     max: int = MAX_TOKENS
 
     def __post_init__(self) -> None:
@@ -42,7 +44,7 @@ class Pairs(JointLengths):
             TraceError: the file cannot be used.
         """
         status = os.stat(self.path) if os.path.exists(self.path) else None
-        prompt, output = _read(self.path, (status.st_mtime_ns, status.st_size) if status else None)
+        prompt, output = _read(self.path, self.on_invalid, (status.st_mtime_ns, status.st_size) if status else None)
         return Partial(_picked, np.minimum(prompt, self.max), np.minimum(output, self.max))
 
 
@@ -52,8 +54,8 @@ def _picked(prompt: jax.Array, output: jax.Array, first: jax.Array, second: jax.
 
 
 @functools.lru_cache(maxsize=4)
-def _read(path: str, version: tuple[int, int] | None) -> tuple[np.ndarray, np.ndarray]:
+def _read(path: str, on_invalid: str, version: tuple[int, int] | None) -> tuple[np.ndarray, np.ndarray]:
     """Prompts and outputs, int32 `[M]`, sorted by prompt, then output; once per version of the file."""
-    rows = read(path, list(FORMATS.values()))
+    rows = read(path, list(FORMATS.values()), on_invalid)
     order = np.lexsort((rows.output_tokens, rows.prompt_tokens))
     return rows.prompt_tokens[order], rows.output_tokens[order]
