@@ -1,0 +1,225 @@
+"""Settling what was composed: closing a batch, stretches of decode-only iterations, retiring finished requests."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxsim._arrays import over_slots, phase, select
+from jaxsim.engine import kv
+from jaxsim.engine.compose import Here, due, f64, left, whole
+from jaxsim.engine.record import itl_bin
+from jaxsim.engine.shape import Shape
+from jaxsim.engine.state import NEVER, Batch, Candidate, Model, unpack
+from jaxsim.engine.stretch import duration_s, iterations_until, iterations_within_spread, token_seconds
+from jaxsim.latency import terms as batch_terms
+from jaxsim.latency.base import Piece
+
+# close ---------------------------------------------------------------------------------------------------------------
+
+
+@phase
+def closes_now(
+    model: Model, here: Here, batch: Batch, candidate: Candidate, joins: jax.Array, chained: jax.Array
+) -> jax.Array:
+    """Whether the open batch is complete: nothing was granted, or nobody else can join.
+
+    A batch stays open for the next candidate only if one may join, and for a round in which it has the first token of
+    an earlier prompt to link.
+    """
+    arrived = candidate.arrival_s <= here.now_s
+    another = joins & arrived & model.policy.may_join(batch.tokens, here.decodes)
+    return (batch.tokens > 0) & ~another & ~chained
+
+
+@phase
+def close_seconds(model: Model, batch: Batch, closes: jax.Array) -> jax.Array:
+    """Seconds of the batch, 0 if it stays open."""
+    terms = {name: batch.terms.get(name, f64(batch.tokens)) for name in model.latency.terms}
+    nothing = {name: jnp.zeros_like(term) for name, term in terms.items()}
+    return select(closes, model.latency.price(terms, nothing).first_s, 0.0)
+
+
+@phase
+def after_close(here: Here, closes: jax.Array, seconds: jax.Array) -> Here:
+    """The boundary at the end of the batch: every decode's context has grown, also of those that just joined."""
+    return here._replace(
+        now_s=here.now_s + seconds,
+        iteration=here.iteration + closes,
+        context=here.context + select(closes, here.decodes, 0),
+    )
+
+
+class FirstToken(NamedTuple):
+    """A write to the column of first tokens: at a request, the time or the link to a later one of its batch."""
+
+    request: jax.Array
+    value: jax.Array
+
+
+@phase
+def first_token(
+    shape: Shape, now_s: jax.Array, before: jax.Array, latest: jax.Array, chained: jax.Array, closes: jax.Array
+) -> FirstToken:
+    """At the end of the batch its last prompt gets the time; each earlier one was linked to the one after it."""
+    none = jnp.int32(shape.num_requests)
+    return FirstToken(
+        select(chained, before, select(closes, latest, none)), select(chained, f64(-1 - latest), now_s)
+    )
+
+
+@phase
+def emptied(shape: Shape, tokens: jax.Array, latest: jax.Array, closes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Tokens and last first-token request of the batch after the round."""
+    return select(closes, 0, tokens), select(closes, jnp.int32(shape.num_requests), latest)
+
+
+# stretch -------------------------------------------------------------------------------------------------------------
+
+
+@phase
+def price_stretch(model: Model, here: Here) -> Piece:
+    """The affine piece of decode-only iterations from here."""
+    names = model.latency.terms
+    return model.latency.price(
+        batch_terms.of_decodes(names, here.decodes, here.context), batch_terms.growth_of_decodes(names, here.decodes)
+    )
+
+
+class Standing(NamedTuple):
+    """What a lane that counts blocks knows of them when it may start a stretch."""
+
+    held: kv.Held
+    """Of the decodes, where the round has composed nothing."""
+    limit: jax.Array
+    """Blocks they may hold."""
+    barred: jax.Array
+    busy: jax.Array
+    """A preemption or a record came first in this round."""
+
+
+@phase
+def stretch_length(
+    model: Model,
+    shape: Shape,
+    here: Here,
+    batch_tokens: jax.Array,
+    candidate: Candidate,
+    piece: Piece,
+    composed: jax.Array,
+    standing: Standing | None,
+) -> jax.Array:
+    """How many decode-only iterations, float64, run before anything can change; 0 if that is not known yet.
+
+    `composed`: the round has granted tokens or closed a batch, so the candidate has not been asked at this boundary.
+    """
+    seats = model.policy.may_join(here.decodes, here.decodes)
+    arrived = candidate.arrival_s <= here.now_s
+    go = (batch_tokens == 0) & (here.decodes > 0) & ~due(here, shape)
+    go = go & (~composed | ((here.computed == 0) & (~arrived | ~seats)))
+    k = left(here, shape)
+    if standing is not None:
+        bound = kv.bound(here.decodes, here.context, standing.limit, shape.block_size).iterations
+        k = jnp.minimum(k, select(composed, bound, standing.held.iterations))
+        k = select(standing.barred, jnp.minimum(k, 1), k)
+        go = go & ~standing.busy
+    if not shape.leap:
+        return f64(go & (k >= 1))
+    most = jnp.minimum(f64(k), piece.iterations)
+    waits = arrived | (here.computed > 0) | ~seats | (candidate.arrival_s == jnp.inf)
+    most = jnp.minimum(most, iterations_until(piece, select(waits, jnp.inf, candidate.arrival_s - here.now_s)))
+    if shape.itl:
+        most = jnp.minimum(most, iterations_within_spread(piece))
+    return select(go & (k >= 1), jnp.floor(most), 0.0)
+
+
+@phase
+def after_stretch(
+    here: Here, batch_tokens: jax.Array, candidate: Candidate, k: jax.Array, seconds: jax.Array, busy: jax.Array | None
+) -> Here:
+    """The boundary after k decode-only iterations; the next arrival's time on an instance with nothing to do."""
+    idle = (here.decodes == 0) & (here.computed == 0) & (batch_tokens == 0) & (candidate.arrival_s < jnp.inf)
+    if busy is not None:
+        idle = idle & ~busy
+    steps = whole(k)
+    return here._replace(
+        now_s=select(idle, jnp.maximum(here.now_s, candidate.arrival_s), here.now_s + seconds),
+        iteration=here.iteration + steps,
+        context=here.context + steps * here.decodes,
+    )
+
+
+@phase
+def spent_s(piece: Piece, k: jax.Array) -> jax.Array:
+    """Seconds of k iterations of a piece."""
+    return duration_s(piece, k)
+
+
+# retire --------------------------------------------------------------------------------------------------------------
+
+
+@phase
+def finisher(shape: Shape, here: Here, batch_tokens: jax.Array, held_up: jax.Array | None) -> jax.Array:
+    """Slot of the request to retire, S when there is none."""
+    done = due(here, shape) & (here.decodes > 0) & (batch_tokens == 0)
+    if held_up is not None:
+        done = done & ~held_up
+    return select(done, here.next_key & ((1 << shape.slot_bits) - 1), jnp.int32(shape.slots))
+
+
+class Retired(NamedTuple):
+    """What retiring a request changes."""
+
+    request: jax.Array
+    """N when there is none."""
+    decodes: jax.Array
+    context: jax.Array
+    last_key: jax.Array
+
+
+@phase
+def retire(shape: Shape, here: Here, last_key: jax.Array, slot: jax.Array, occupant: jax.Array) -> Retired:
+    """Take the request in `slot` out of the running set."""
+    done = slot < shape.slots
+    request, offset = unpack(occupant)
+    return Retired(
+        select(done, request, jnp.int32(shape.num_requests)),
+        here.decodes - done,
+        here.context - select(done, offset + here.iteration, 0),
+        select(done, here.next_key, last_key),
+    )
+
+
+@over_slots
+def soonest(finish_key: jax.Array, last_key: jax.Array) -> jax.Array:
+    """The smallest finish key of a decode."""
+    return jnp.min(select(finish_key[:-1] > last_key, finish_key[:-1], NEVER))
+
+
+# record --------------------------------------------------------------------------------------------------------------
+
+
+class Credit(NamedTuple):
+    """Gaps between tokens that go into one bin."""
+
+    bin: jax.Array
+    gaps: jax.Array
+
+
+@phase
+def credit(seconds: jax.Array, k: jax.Array, decodes: jax.Array) -> Credit:
+    """One gap per decode for each of k iterations that took `seconds` together."""
+    return Credit(itl_bin(seconds / jnp.maximum(k, 1.0)), whole(k) * decodes)
+
+
+@phase
+def or_gap(credit: Credit, gap_s: jax.Array) -> Credit:
+    """The credit, or one gap of a resumed request in a round that does nothing but record it."""
+    there = gap_s > 0
+    return Credit(select(there, itl_bin(gap_s), credit.bin), credit.gaps + there)
+
+
+@phase
+def resident(piece: Piece, k: jax.Array, tokens: jax.Array, gain: jax.Array) -> jax.Array:
+    """KV token-seconds of k iterations that start with `tokens` resident and gain `gain` each."""
+    return token_seconds(piece, k, f64(tokens), f64(gain))
