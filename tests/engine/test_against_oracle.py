@@ -8,11 +8,13 @@ exact ties are tested with coefficients whose sums are exact in binary.
 import math
 from bisect import bisect_left
 
+import numpy as np
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from jaxsim.metrics.request_table import RequestTable
+from jaxsim.result import Result
 from tests import draws
 from tests.front_door import requests_of, simulate
 from tests.oracle.fleet import Outcome
@@ -51,6 +53,38 @@ def differences(table: RequestTable, outcome: Outcome, tolerance: float = TOLERA
     return found
 
 
+def total_differences(result: Result, outcome: Outcome) -> list[str]:
+    """What lanes add up to: iterations, recomputed tokens, the KV integral and the gaps between tokens."""
+    iterations = [i for instance in outcome.instances for i in instance.iterations]
+    capacity = sum(instance.scheduler.capacity * instance.scheduler.block_size for instance in outcome.instances)
+    kv_token_seconds = sum(instance.kv_token_seconds for instance in outcome.instances)
+    gaps = [b - a for job in outcome.jobs for a, b in zip(job.token_times, job.token_times[1:], strict=False)]
+    expected = {
+        "iterations": (result.manifest["iterations"], len(iterations)),
+        "recomputed_tokens": (result.summary["recomputed_tokens"], sum(job.recomputed for job in outcome.jobs)),
+        "preemptions": (result.summary["preemptions"], sum(job.preemptions for job in outcome.jobs)),
+        "kv_utilisation": (
+            result.summary["kv_utilisation"],
+            kv_token_seconds / (capacity * max(i.end for i in iterations)),
+        ),
+        "gaps": (result.summary["itl_s"]["count"], len(gaps)),
+    }
+    itl = result.summary["itl_s"]
+    if gaps:
+        expected["mean gap"] = (itl["mean"], sum(gaps) / len(gaps))
+    found = [
+        f"{name} is {got}, expected {want}"
+        for name, (got, want) in expected.items()
+        if not math.isclose(got, want, rel_tol=TOLERANCE)
+    ]
+    for percent in (50, 90, 95, 99) if gaps else ():
+        low, high = (np.percentile(gaps, percent, method=way) for way in ("lower", "higher"))
+        got, error = itl[f"p{percent}"], itl["relative_error"]
+        if not low * (1 - error) <= got <= high * (1 + error):
+            found.append(f"ITL p{percent} is {got}, expected {low} to {high}")
+    return found
+
+
 def has_near_tie(outcome: Outcome) -> bool:
     """Whether a request arrived within rounding of the end of an iteration of its instance."""
     for job in outcome.jobs:
@@ -67,8 +101,8 @@ def check(case: draws.DrawnCase, leap: bool) -> None:
     event(f"near tie, rejected: {near_tie}")
     assume(not near_tie)
     event(f"preemptions: {any(job.preemptions for job in outcome.jobs)}, ended {outcome.status}")
-    table = simulate(case.cluster, requests_of(case.requests), leap=leap).requests
-    assert differences(table, outcome) == []
+    result = simulate(case.cluster, requests_of(case.requests), leap=leap)
+    assert differences(result.requests, outcome) + total_differences(result, outcome) == []
 
 
 def drawn(data: st.DataObject, profiles: list[tuple], instances: int = 1, **fixed) -> draws.DrawnCase:

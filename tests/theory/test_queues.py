@@ -1,7 +1,7 @@
 """Where the engine is a textbook queue, it must agree with the textbook.
 
 Each statistic is a mean over independent replications, compared with its exact value by a t interval at level 1 - 1e-5
-(`check_mean`). There are eleven comparisons, so for a new draw of the workloads a correct engine would fail this file with
+(`check_mean`). There are eleven comparisons, so for a new draw of the workloads a correct engine would fail with
 probability 1.1e-4; the draws are fixed, so it always passes or never.
 """
 
