@@ -22,7 +22,7 @@ _STATIC_TYPES = (bool, str)
 
 @typing.dataclass_transform(frozen_default=True, kw_only_default=True)
 def component(cls: type[T]) -> type[T]:
-    """Make `cls` a frozen, keyword-only dataclass and a pytree whose static part is its `bool`, `str` and `Literal` fields.
+    """Make `cls` a frozen, keyword-only dataclass and a pytree, static in its `bool`, `str` and `Literal` fields.
 
     Every other field (numbers, optional numbers, tuples, nested components) is a subtree of leaves.
     """
@@ -54,7 +54,13 @@ def _is_static(hint: Any) -> bool:
 
 
 def as_arrays(owner: T) -> T:
-    """The same component with its numbers as 0-d NumPy arrays: float64 where its field says `float`, else int32."""
+    """The same component with its numbers as 0-d NumPy arrays: float64 where its field says `float`, else int32.
+
+    A component with a `prepared` form, which holds what is worked out once from its parameters, gives that: a component
+    that behaves the same and whose numbers are arrays already.
+    """
+    if (prepared := getattr(owner, "prepared", None)) is not None:
+        return typing.cast(T, prepared)
 
     def array(hint: Any, value: Any) -> Any:
         if dataclasses.is_dataclass(value):

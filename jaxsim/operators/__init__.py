@@ -1,0 +1,7 @@
+"""L1: operators of one iteration: operations, bytes and seconds. One file per kind of operator."""
+
+from jaxsim.operators.base import Operator as Operator
+from jaxsim.operators.efficiency import Efficiency as Efficiency
+from jaxsim.operators.efficiency import KernelEfficiency as KernelEfficiency
+from jaxsim.operators.efficiency import efficiency as efficiency
+from jaxsim.operators.transformer import transformer as transformer
