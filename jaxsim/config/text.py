@@ -77,3 +77,25 @@ for _tag, _pattern in {
     "merge": r"<<",
 }.items():
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"), None)
+
+
+def dump_yaml(data: Any) -> str:
+    """Plain data as YAML that `read_file` reads back; a list or section of plain values takes one line."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=False)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a section or list in braces if nothing in it is a section, unless it is at the top."""
+
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> yaml.MappingNode:
+        node = super().represent_mapping(tag, mapping, flow_style)
+        node.flow_style = all(isinstance(value, yaml.ScalarNode) for _, value in node.value)
+        return node
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
+        node = super().represent_sequence(tag, sequence, flow_style)
+        node.flow_style = all(isinstance(value, yaml.ScalarNode) for value in node.value)
+        return node
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True

@@ -88,6 +88,17 @@ def uniforms(purpose: Purpose, seeds: np.ndarray, count: int) -> np.ndarray:
     return draw({purpose: uniform_sampler}, seeds, count)[purpose]
 
 
+def quantiles(sampler: Partial, count: int) -> np.ndarray:
+    """What a sampler makes of `count` evenly spaced uniforms: the distribution without the luck of a draw."""
+    with _on_cpu_in_float64():
+        return np.asarray(_apply(sampler, (np.arange(count) + 0.5) / count))
+
+
+@jax.jit
+def _apply(sampler: Partial, uniform: jax.Array) -> jax.Array:
+    return sampler(uniform)
+
+
 def checked_seeds(seeds: Sequence[int] | np.ndarray) -> np.ndarray:
     """The seeds as int64 `[R]`, or a ValueError if they are not whole numbers in [0, 2^63)."""
     array = np.asarray(seeds)

@@ -89,8 +89,11 @@ class Trace:
         """Whether seeds are independent replications, rather than copies of one run."""
         return self.resample != "none" or self.arrivals is not None
 
-    def read(self) -> Rows:
+    def read(self, timeless: bool = False) -> Rows:
         """The requests to replay, in order of arrival at the scaled rate; `id` and `session` stay in order of the file.
+
+        Args:
+            timeless: also take a file that does not say when requests arrive.
 
         Raises:
             TraceError: the file cannot be used; the message says where and why.
@@ -99,7 +102,7 @@ class Trace:
         columns = None if self.columns is None else tuple(self.columns.items())
         version = (status.st_mtime_ns, status.st_size) if status else None
         rows = _read(self.path, self.format, columns, self.on_invalid, version)
-        if self.arrivals is None and rows.arrival_s is None:
+        if self.arrivals is None and rows.arrival_s is None and not timeless:
             raise TraceError(
                 f"{self.path}: the trace does not say when requests arrive; give arrivals, such as "
                 "{kind: poisson, rate: 4}" + ("" if self.columns else ", or columns if the file has times")

@@ -1,6 +1,8 @@
 """jaxsim's own trace format."""
 
-from typing import Any
+import csv
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -72,3 +74,45 @@ def _check_ids(columns: Columns) -> None:
         if first.setdefault(text, index) != index:
             other = columns.table.where(columns.rows[first[text]]).partition(" (")[0]
             raise columns.error(index, "id", f"unlike that of {other}: ids must differ")
+
+
+def write(rows: Rows, file: TextIO) -> None:
+    """Write requests in this format; times are the shortest text that reads back as the same float64.
+
+    Args:
+        rows: with arrivals.
+        file: open for text, with `newline=""`.
+    """
+    if rows.arrival_s is None:
+        raise ValueError("a trace in jaxsim's format needs arrivals")
+    columns: dict[str, Iterable[Any]] = {
+        "arrival_s": map(repr, rows.arrival_s.tolist()),
+        "prompt_tokens": rows.prompt_tokens.tolist(),
+        "output_tokens": rows.output_tokens.tolist(),
+    }
+    if rows.id is not None:
+        columns["id"] = [rows.id[row] for row in rows.row]
+    if rows.class_names:
+        columns["class"] = [rows.class_names[index] for index in rows.class_index]
+    if rows.priority.any():
+        columns["priority"] = rows.priority.tolist()
+    if rows.session is not None:
+        columns["session"] = [rows.session[row] for row in rows.row]
+    if rows.measured is not None:
+        for name in ("queued_s", "first_token_s", "finish_s"):
+            stamps = getattr(rows.measured, name)
+            if not np.isnan(stamps).all():
+                columns[name] = ["" if np.isnan(stamp) else repr(float(stamp)) for stamp in stamps]
+    _write(columns, file)
+
+
+def write_lengths(rows: Rows, file: TextIO) -> None:
+    """Write only the lengths of requests, which `lengths: {kind: pairs}` resamples."""
+    names = ("prompt_tokens", "output_tokens")
+    _write({name: getattr(rows, name).tolist() for name in names}, file)
+
+
+def _write(columns: Mapping[str, Iterable[Any]], file: TextIO) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
