@@ -91,7 +91,7 @@ def run(
         "scenario": dump_scenario(scenario),
         "seeds": {"first": int(numbers[0]), "count": accumulator.num_seeds},
         "interrupted": interrupted,
-        "notices": list(job.first.notices),
+        "notices": [*job.first.notices, *_pool_notices(scenario)],
         "versions": {
             "jaxsim": __version__,
             "jax": jax.__version__,
@@ -257,7 +257,7 @@ def _group(instance: Instance) -> InstanceGroup:
         count=instance.count,
         policy=instance.scheduler,
         latency=instance.latency,
-        num_blocks=pool.num_blocks,
+        num_blocks=instance.num_blocks,
         block_size=pool.block_size,
         watermark=pool.watermark,
     )
@@ -277,6 +277,15 @@ def _rows(requests: Requests, rows: np.ndarray) -> Requests:
         rate_per_s=requests.rate_per_s,
         notices=requests.notices,
     )
+
+
+def _pool_notices(scenario: Scenario) -> list[str]:
+    """How large the KV pools are that were worked out from the device memory."""
+    return [
+        f"cluster.instances.{place}: {instance.num_blocks:,} KV blocks of {instance.kv_cache.block_size} tokens fit"
+        for place, instance in enumerate(scenario.cluster.instances)
+        if instance.num_blocks != instance.kv_cache.num_blocks
+    ]
 
 
 def _within(progress: Callable[[float], None] | None, start: float, share: float) -> Callable[[float], None]:

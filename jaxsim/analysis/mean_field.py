@@ -329,9 +329,9 @@ def _emitted(instance: Instance, mix: Mix) -> np.ndarray:
 def _slots(instance: Instance, context: float) -> tuple[float, Literal["slots", "kv_cache"]]:
     """Requests that fit at once, and whether seats or KV blocks say so."""
     seats = float(instance.scheduler.max_num_seqs)
-    pool = instance.kv_cache
-    if pool.num_blocks is None:
+    pool, blocks = instance.kv_cache, instance.num_blocks
+    if blocks is None:
         return seats, "slots"
     held = math.floor(context / pool.block_size) + 1
-    by_blocks = max(pool.num_blocks * (1 - pool.watermark) / held, 1.0)
+    by_blocks = max(blocks * (1 - pool.watermark) / held, 1.0)
     return (seats, "slots") if seats <= by_blocks else (by_blocks, "kv_cache")

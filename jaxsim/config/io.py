@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxsim.config.errors import ScenarioError
+from jaxsim.config.facts import is_path
 from jaxsim.config.overrides import Override, parse_override
 from jaxsim.config.reader import plain
 from jaxsim.config.schema import READER, Scenario
@@ -63,12 +64,12 @@ def _source(key: str, file: Path, overrides: list[Override]) -> str:
 
 
 def _look_beside(folder: Path, data: Any, seen: set[int]) -> None:
-    """Make the file that any `path` key names relative to `folder`, in place. Sections may be shared (YAML aliases)."""
+    """Make every file that is named relative to `folder`, in place. Sections may be shared (YAML aliases)."""
     if id(data) in seen:
         return
     seen.add(id(data))
     for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
-        if key == "path" and isinstance(value, str):
+        if isinstance(value, str) and (key == "path" or key in ("model", "hardware") and is_path(value)):
             data[key] = str(folder / value)
         else:
             _look_beside(folder, value, seen)

@@ -10,7 +10,7 @@ import numbers
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import NoneType
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
@@ -52,10 +52,16 @@ class Reader:
 
     Args:
         registries: For each abstract base class (or union of classes), its classes by `kind`.
+        by_name: Classes in whose place a text may stand, each with what turns the text into one or into its keys.
     """
 
-    def __init__(self, registries: Mapping[Any, Mapping[str, type]]):
+    def __init__(
+        self,
+        registries: Mapping[Any, Mapping[str, type]],
+        by_name: Mapping[type, Callable[[str], Any]] = types.MappingProxyType({}),
+    ):
         self._registries = registries
+        self._by_name = by_name
         self._models: dict[type, type[BaseModel]] = {}
 
     def read(self, cls: type[T], data: Any, source: str = "") -> T:
@@ -110,6 +116,11 @@ class Reader:
             return Annotated[Any, PlainValidator(partial(self._component, hint), json_schema_input_type=described)]
         if dataclasses.is_dataclass(hint):
             return self._section(typing.cast(type, hint))
+        for cls, read in self._by_name.items():
+            if set(args) == {cls, str}:
+                described = _either((self._model(cls), str))
+                named = BeforeValidator(partial(_named, read), json_schema_input_type=described)
+                return Annotated[self._section(cls), named]
         parts = tuple(arg if arg is Ellipsis else self._annotation(arg, where) for arg in args)
         if origin in (typing.Union, types.UnionType):
             return _either(parts)
@@ -171,6 +182,16 @@ def _default(field: dataclasses.Field[Any]) -> Any:
         kind = getattr(field.default_factory, "kind", None)
         return {"kind": kind} if kind else plain(field.default_factory())
     return ... if field.default is dataclasses.MISSING else plain(field.default)
+
+
+def _named(read: Callable[[str], Any], value: Any) -> Any:
+    """What a text names; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return read(value)
+    except ValueError as error:
+        _fail(str(error))
 
 
 def _keys_of(cls: type, value: Any) -> Mapping[str, Any]:

@@ -8,10 +8,11 @@ from typing import Literal
 
 from jaxsim._component import check, check_not_negative
 from jaxsim.cluster.routing import ROUTERS, AbstractRouter, RoundRobin
+from jaxsim.config.facts import FACTS
 from jaxsim.config.reader import Reader
 from jaxsim.engine.policy import POLICIES, AbstractPolicy, VllmV1
-from jaxsim.latency import LATENCIES, AbstractLatency
-from jaxsim.specs import Slo
+from jaxsim.latency import LATENCIES, AbstractLatency, Roofline
+from jaxsim.specs import MemoryUse, Slo
 from jaxsim.workload import WORKLOADS, Synthetic, Trace
 from jaxsim.workload.arrivals import ARRIVALS, Arrivals
 from jaxsim.workload.joint import JOINT_LENGTHS, JointLengths
@@ -28,7 +29,8 @@ READER = Reader(
         AbstractRouter: ROUTERS,
         AbstractLatency: LATENCIES,
         AbstractPolicy: POLICIES,
-    }
+    },
+    by_name=FACTS,
 )
 
 
@@ -37,12 +39,15 @@ class KvCache:
     """The pool of KV blocks of one instance.
 
     Attributes:
-        num_blocks: blocks in the pool; null is unlimited.
+        num_blocks: blocks in the pool; null is unlimited, or as many as fit where gpu_memory_utilization is given.
+        gpu_memory_utilization: share of the device memory, in (0, 1], that weights, overheads and the pool take
+            together; needs a latency with a model and hardware (roofline).
         block_size: tokens in a block.
         watermark: share of the pool, in [0, 1), that stays free when a request is admitted.
     """
 
     num_blocks: int | None = None
+    gpu_memory_utilization: float | None = None
     block_size: int = 16
     watermark: float = 0.0
 
@@ -50,6 +55,8 @@ class KvCache:
         check(self, "num_blocks", lambda value: value >= 1, "1 or greater, or null for an unlimited pool")
         check(self, "block_size", lambda value: value >= 1, "1 or greater")
         check(self, "watermark", lambda value: 0 <= value < 1, "a share in [0, 1)")
+        check(self, "gpu_memory_utilization", lambda value: 0 < value <= 1, "a share in (0, 1]")
+
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +84,33 @@ class Instance:
     def __post_init__(self) -> None:
         check(self, "count", lambda value: value >= 1, "1 or greater")
         check_not_negative(self, "cost_per_hour")
+        _ = self.num_blocks  # the model fits
+
+    @property
+    def num_blocks(self) -> int | None:
+        """Blocks of the KV pool: as given, or as many as fit; None is unlimited.
+
+        Raises:
+            ValueError: the latency says nothing of memory, or the model does not fit.
+        """
+        pool = self.kv_cache
+        if pool.num_blocks is not None or pool.gpu_memory_utilization is None:
+            return pool.num_blocks
+        if not isinstance(self.latency, Roofline):
+            raise ValueError(
+                "kv_cache.gpu_memory_utilization: needs a latency with a model and hardware (kind: roofline); "
+                "give num_blocks instead"
+            )
+        limits = {
+            name: getattr(self.scheduler, name)
+            for name in ("max_num_batched_tokens", "max_num_seqs")
+            if getattr(self.scheduler, name, None) is not None
+        }
+        use = MemoryUse(gpu_memory_utilization=pool.gpu_memory_utilization, **limits)
+        try:
+            return self.latency.num_blocks(use, pool.block_size)
+        except ValueError as error:
+            raise ValueError(f"kv_cache.gpu_memory_utilization: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)

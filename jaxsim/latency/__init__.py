@@ -5,5 +5,6 @@ from jaxsim.latency.base import AbstractLatency as AbstractLatency
 from jaxsim.latency.base import Piece as Piece
 from jaxsim.latency.linear import Linear as Linear
 from jaxsim.latency.phased_linear import PhasedLinear as PhasedLinear
+from jaxsim.latency.roofline import Roofline as Roofline
 
-LATENCIES = registry(Linear, PhasedLinear)
+LATENCIES = registry(Linear, PhasedLinear, Roofline)

@@ -21,6 +21,41 @@ LATENCY_EXAMPLES: dict[str, dict[str, Any]] = {
             {"from_seqs": 4, "base_s": 3e-3, "per_seq_s": 2e-4, "per_context_token_s": 2e-7},
         ],
     },
+    # a small model on a slow device, whose attention changes roofs and fills its window within a stretch
+    "roofline": {
+        "model": {
+            "layers": 4,
+            "hidden": 64,
+            "heads": 8,
+            "kv_heads": 2,
+            "head_dim": 16,
+            "ffn": 128,
+            "vocab": 512,
+            "experts": 4,
+            "experts_per_token": 2,
+            "expert_ffn": 64,
+            "dense_layers": 2,
+            "sliding_window": 24,
+            "sliding_layers": 2,
+        },
+        "hardware": {
+            "bf16_flops_per_s": 4e9,
+            "memory_bytes_per_s": 1e9,
+            "memory_bytes": 1e9,
+            "compute_units": 2,
+            "intra_node": {"bytes_per_s": 1e8, "latency_s": 1e-6},
+        },
+        "tensor_parallel": 2,
+        "host_s": 3e-3,
+        "efficiency": {
+            **{
+                kind: {"overhead_s": 1e-5}
+                for kind in ("gemm", "experts", "prefill_attention", "decode_attention", "elementwise", "collective")
+            },
+            "prefill_tile_rows": 16,
+            "mixed_layer_s": 1e-4,
+        },
+    },
 }
 
 KV_CACHE = {"num_blocks": 24, "block_size": 8}
@@ -41,8 +76,14 @@ def cluster_of(scheduler: str, latency: str, router: str) -> dict[str, Any]:
 def slower(latency: Any, factor: float) -> Any:
     """A latency's parameters with every one that is proportional to time multiplied by `factor`."""
     if isinstance(latency, dict):
-        return {key: factor * value if key.endswith("_s") else slower(value, factor) for key, value in latency.items()}
+        return {key: _slower(key, value, factor) for key, value in latency.items()}
     return [slower(entry, factor) for entry in latency] if isinstance(latency, list) else latency
+
+
+def _slower(key: str, value: Any, factor: float) -> Any:
+    if key.endswith("_per_s"):
+        return value / factor
+    return factor * value if key.endswith("_s") else slower(value, factor)
 
 
 def workload(seed: int, count: int = 40) -> list[Request]:
