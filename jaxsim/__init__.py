@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from jaxsim._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from jaxsim.analysis.compare import compare as compare
+    from jaxsim.analysis.monte_carlo import monte_carlo as monte_carlo
     from jaxsim.analysis.queueing import queueing as queueing
     from jaxsim.config.errors import ScenarioError as ScenarioError
     from jaxsim.config.io import dump_scenario as dump_scenario
@@ -37,8 +39,10 @@ _HOMES = {
     "Scenario": "config.schema",
     "ScenarioError": "config.errors",
     "Slo": "specs",
+    "compare": "analysis.compare",
     "dump_scenario": "config.io",
     "load_scenario": "config.io",
+    "monte_carlo": "analysis.monte_carlo",
     "parse_scenario": "config.io",
     "queueing": "analysis.queueing",
     "run": "simulate",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jaxsim.cli.exit_codes import INCOMPLETE, OK
-from jaxsim.cli.options import check_folder, check_tables
+from jaxsim.cli.options import check_folder, check_tables, of_file
 from jaxsim.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -26,13 +26,8 @@ def tell(args: argparse.Namespace, analyse: Callable[[Progress], "Answer"], labe
     check_folder(args.out)
     if args.table == "parquet":
         check_tables("--table parquet")
-    from jaxsim.config.errors import ScenarioError
-
-    try:
-        with progress_bar(label, wanted=not args.no_progress) as progress:
-            answer = analyse(progress)
-    except ScenarioError as error:
-        raise ScenarioError(error.problem, error.key, error.source or args.scenario) from None
+    with of_file(args.scenario), progress_bar(label, wanted=not args.no_progress) as progress:
+        answer = analyse(progress)
     written = answer.save(args.out, args.table) if args.out else []
     if args.json:
         print(answer.to_json(), end="")

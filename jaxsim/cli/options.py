@@ -2,6 +2,8 @@
 
 import argparse
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +50,17 @@ def scenario_of(args: argparse.Namespace) -> "Scenario":
     return load_scenario(args.scenario, [*args.set, *seeds])
 
 
+@contextmanager
+def of_file(name: str) -> Iterator[None]:
+    """Scenario errors in the block are about this file, unless they say otherwise."""
+    from jaxsim.config.errors import ScenarioError
+
+    try:
+        yield
+    except ScenarioError as error:
+        raise ScenarioError(error.problem, error.key, error.source or name) from None
+
+
 def check_folder(folder: Path | None) -> None:
     """Raise before the work, rather than after it, if its results could not be written into `--out`."""
     if folder is None:
@@ -63,3 +76,33 @@ def check_tables(option: str) -> None:
     """Raise if Parquet cannot be written."""
     if not (find_spec("pandas") and find_spec("pyarrow")):
         raise ValueError(f"{option} needs pandas and pyarrow: pip install 'jaxsim-serving[tables]'")
+
+
+def add_statistics(parser: argparse.ArgumentParser, default: str) -> None:
+    """`--statistic`."""
+    parser.add_argument(
+        "--statistic",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help=f"such as ttft_s.p99, tpot_s.mean, slo_attainment, goodput; may be repeated (default: {default})",
+    )
+
+
+def share(text: str) -> float:
+    """An argument that is a share: `2%` or `0.02`."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"must be a share between 0 and 1, such as 2%, not {text!r}")
+    return value
+
+
+def named_share(text: str) -> tuple[str, float]:
+    """An argument that is `STATISTIC=SHARE`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"must be STATISTIC=SHARE, such as ttft_s.p99=2%, not {text!r}")
+    return name, share(value)

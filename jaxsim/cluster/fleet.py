@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -141,7 +142,7 @@ def _run_group(
         num_requests=streams.shape[1],
         slots=most_slots,
         block_size=group.block_size,
-        kv="watched" if _can_fill(group, lane_requests, there, most_slots) else "unlimited",
+        kv=_kv_mode(group, lane_requests, there, most_slots),
         leap=leap,
     )
     records = lanes.simulate(group.model(), lane_requests, shape, most_slots, workers, progress)
@@ -158,9 +159,15 @@ def _run_group(
         np.maximum(getattr(fleet, name), values.max(axis=0), out=getattr(fleet, name))
 
 
-def _can_fill(group: InstanceGroup, requests: lanes.LaneRequests, there: np.ndarray, most_slots: int) -> bool:
-    """Whether the largest requests that may run together could hold the whole pool; if not, no block is counted."""
+def _kv_mode(
+    group: InstanceGroup, requests: lanes.LaneRequests, there: np.ndarray, most_slots: int
+) -> Literal["unlimited", "watched", "counted"]:
+    """How closely to look at the KV pool: not at all if the largest requests that may run together fit; if it is large
+    against one request it is probably never full, and watching is enough to know."""
     if group.num_blocks is None:
-        return False
-    largest = group.most_blocks(requests.prompt_tokens, requests.output_tokens)[there].max(initial=0)
-    return int(largest) * (most_slots + 1) + group.model().pool.watermark_blocks > group.num_blocks
+        return "unlimited"
+    largest = int(group.most_blocks(requests.prompt_tokens, requests.output_tokens)[there].max(initial=0))
+    reserved = int(group.model().pool.watermark_blocks)
+    if largest * (most_slots + 1) + reserved <= group.num_blocks:
+        return "unlimited"
+    return "watched" if largest * 16 <= group.num_blocks else "counted"

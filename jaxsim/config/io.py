@@ -1,6 +1,6 @@
 """Scenarios from files and back to plain data."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.facts import is_path
 from jaxsim.config.overrides import Override, parse_override
+from jaxsim.config.presets import expanded
 from jaxsim.config.reader import plain
 from jaxsim.config.schema import READER, Scenario
 from jaxsim.config.text import read_file
@@ -47,6 +48,8 @@ def parse_scenario(data: Any) -> Scenario:
     Raises:
         ScenarioError: With the path of the first key at fault.
     """
+    if isinstance(data, Mapping) and "workload" in data:
+        data = {**data, "workload": expanded(data["workload"])}
     return READER.read(Scenario, data)
 
 

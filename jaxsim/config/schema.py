@@ -58,7 +58,6 @@ class KvCache:
         check(self, "gpu_memory_utilization", lambda value: 0 < value <= 1, "a share in (0, 1]")
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class Instance:
     """A group of equal engine instances.

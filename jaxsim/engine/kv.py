@@ -31,8 +31,8 @@ def bound(seqs: jax.Array, context: jax.Array, limit: jax.Array, block_size: int
     """The bound from the number of decodes and the sum of their contexts; `limit` is what they may hold."""
     slack = seqs * (block_size - 1)
     most = jax.lax.div(context + slack, jnp.int32(block_size))
-    spare_tokens = limit * block_size - context - slack
-    return Held(most, 1 + jax.lax.div(spare_tokens, jnp.maximum(seqs, 1)))
+    spare = limit * block_size - context - slack
+    return Held(most, select(spare < 0, 0, 1 + jax.lax.div(spare, jnp.maximum(seqs, 1))))
 
 
 def exact(context: jax.Array, decoding: jax.Array, limit: jax.Array, block_size: int) -> Held:

@@ -28,7 +28,7 @@ TILE_BYTES = 512 << 20
 ROUNDS_PER_CHUNK = 2048
 """Rounds between two returns to the host, which looks at progress, interrupts and lanes that do not move."""
 
-SLOT_WIDTHS = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+SLOT_WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 """Numbers of slots that programs are compiled for; a pass over slots costs 0.25 ns per slot and round."""
 
 _BYTES_PER_REQUEST = 48
@@ -108,7 +108,7 @@ class LaneRecords:
     def put(self, lanes: np.ndarray, records: "LaneRecords") -> None:
         """Copy in the records of some lanes."""
         for field in dataclasses.fields(self):
-            getattr(self, field.name)[lanes] = getattr(records, field.name)[: len(lanes)]
+            getattr(self, field.name)[lanes] = getattr(records, field.name)
 
 
 class Stopped(Exception):
@@ -166,7 +166,7 @@ def _advance(
         return engine_round.build(model, columns, shape)(state)
 
     round_of_tile = jax.vmap(step, in_axes=(of_state, of_model, 0), out_axes=of_state)
-    unfinished = jax.vmap(lambda state: ~finished(state, shape), in_axes=(of_state,))
+    unfinished = jax.vmap(lambda state: ~finished(state), in_axes=(of_state,))
     rebase_tile = jax.vmap(functools.partial(rebase, shape=shape), in_axes=(of_state,), out_axes=of_state)
     return _loop.advance(lambda state: round_of_tile(state, model, columns), unfinished, rebase_tile(state), rounds)
 
@@ -214,7 +214,7 @@ def simulate(
     lanes, num_requests = requests.arrival_s.shape
     records = LaneRecords.empty(lanes, num_requests)
     most_slots = min(most_slots, num_requests)
-    todo = {dataclasses.replace(shape, num_requests=num_requests, slots=_slots(1, most_slots)): np.arange(lanes)}
+    todo = {dataclasses.replace(shape, num_requests=num_requests, slots=_slots(32, most_slots)): np.arange(lanes)}
     stop = threading.Event()
     try:
         while todo:
@@ -222,10 +222,12 @@ def simulate(
             run = functools.partial(_run_tile, model, requests, tried, stop)
             for tile, found in _loop.map_tiles(run, _tiles(places, num_requests, len(workers)), list(workers)):
                 records.put(tile, found)
-                again = found.status[: len(tile)]
-                _add(todo, dataclasses.replace(tried, slots=_slots(tried.slots + 1, most_slots)), tile[again == LaneStatus.SLOTS_EXCEEDED])
-                _add(todo, dataclasses.replace(tried, kv="counted"), tile[again == LaneStatus.BLOCKS_EXCEEDED])
-                progress(int(np.sum((again != LaneStatus.SLOTS_EXCEEDED) & (again != LaneStatus.BLOCKS_EXCEEDED))))
+                crowded = found.status == LaneStatus.SLOTS_EXCEEDED
+                full = found.status == LaneStatus.BLOCKS_EXCEEDED
+                wider = _slots(tried.slots + 1, most_slots)
+                _add(todo, dataclasses.replace(tried, slots=wider), tile[crowded])
+                _add(todo, dataclasses.replace(tried, kv="counted"), tile[full])
+                progress(len(tile) - int(np.sum(crowded | full)))
     except BaseException:
         stop.set()
         raise
@@ -233,8 +235,9 @@ def simulate(
 
 
 def _slots(least: int, most: int) -> int:
-    """The smallest width of slots, from 32 up, that programs are compiled for and that holds `least` requests."""
-    return min(most, next((width for width in SLOT_WIDTHS if width >= least), most))
+    """The smallest width of slots that programs are compiled for and that holds `least` requests, or `most` at once."""
+    needed = min(least, most)
+    return next((width for width in SLOT_WIDTHS if width >= needed), -(-needed // 1024) * 1024)
 
 
 def _add(todo: dict[Shape, np.ndarray], shape: Shape, lanes: np.ndarray) -> None:
@@ -271,7 +274,7 @@ def _run_tile(
                 raise Stopped
             state, count = chunk(state, model, columns)
             rounds += int(count)
-            done = np.asarray(_unfinished(state, shape)) == 0
+            done = np.asarray(_unfinished(state)) == 0
             now = _position(state)
             stuck = ~done & np.all(now == before, axis=0)
             before = now
@@ -297,9 +300,9 @@ def _rounds_per_chunk(longest: int, shape: Shape) -> int:
     return min(ROUNDS_PER_CHUNK, rounds)
 
 
-@functools.partial(jax.jit, static_argnames="shape")
-def _unfinished(state: State, shape: Shape) -> jax.Array:
-    return jax.vmap(lambda state: ~finished(state, shape), in_axes=(axes(state),))(state)
+@jax.jit
+def _unfinished(state: State) -> jax.Array:
+    return jax.vmap(lambda state: ~finished(state), in_axes=(axes(state),))(state)
 
 
 def _position(state: State) -> np.ndarray:

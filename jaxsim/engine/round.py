@@ -128,7 +128,9 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
             bins, gaps = (jnp.stack(column) for column in zip(*credits, strict=True))
             records = replace(records, itl_counts=add_each(records.itl_counts, bins, gaps))
         if records.kv_token_seconds is not None and batch.resident is not None:
-            spent = settle.resident(piece, k, before_stretch.context, before_stretch.decodes)
+            spent = settle.resident(
+                piece, k, before_stretch.context + before_stretch.computed, before_stretch.decodes
+            )
             spent = spent + close_s * batch.resident
             if run is not None and run_piece is not None:
                 spent = spent + settle.resident(

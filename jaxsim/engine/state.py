@@ -203,9 +203,9 @@ def initial(columns: Columns, model: Model, shape: Shape) -> State:
     )
 
 
-def finished(state: State, shape: Shape) -> jax.Array:
-    """Whether the lane has nothing left to do, or cannot go on: a round leaves it as it is."""
-    waiting = state.head < shape.num_requests
+def finished(state: State) -> jax.Array:
+    """Whether the lane has nothing left to do, and a round leaves it as it is; or cannot go on."""
+    waiting = state.candidate.arrival_s < jnp.inf
     if state.shortage is not None:
         waiting = waiting | (state.shortage.preempted > 0)
     return (~waiting & (state.decodes == 0)) | (state.exceeded > 0)

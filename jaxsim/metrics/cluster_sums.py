@@ -106,8 +106,9 @@ class Clusters:
 
     def service(self, numerator: str, denominator: str) -> Estimate:
         """A ratio of the sums that are about all requests and the makespan."""
-        here = self._by_cluster(self._sums.span) > 0
-        return Estimate.ratio(*(self._by_cluster(getattr(self._sums, n))[here] for n in (numerator, denominator)))
+        above, below = (self._by_cluster(getattr(self._sums, name)) for name in (numerator, denominator))
+        here = (self._by_cluster(self._sums.span) > 0) | (above > 0)  # a batch may complete in no time
+        return Estimate.ratio(above[here], below[here])
 
     def _by_cluster(self, values: np.ndarray) -> np.ndarray:
         return values.sum(axis=0) if self._batches else values[:, 0]

@@ -31,6 +31,11 @@ Run = Callable[..., Result]
         "run s.yaml --devices some",
         "run s.yaml --requests cvs --out results",
         "run s.yaml --requests csv",
+        "run s.yaml --precision ttft_s.p99",
+        "run s.yaml --precision ttft_s.p99=200%",
+        "run s.yaml --precision ttft.p=2%",
+        "run s.yaml --precision ttft_s.p99=2% --seeds 3",
+        "run s.yaml --horizon steady",
         "run s.yaml --out s.yaml",
         "run s.yaml --out s.yaml/results",
         "run missing.yaml --out results",
@@ -141,7 +146,7 @@ def test_a_traceback_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_parquet_without_its_libraries(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("jaxsim.cli.run.find_spec", lambda name: None)
+    monkeypatch.setattr("jaxsim.cli.options.find_spec", lambda name: None)
     assert main(["run", file, "--out", str(tmp_path / "results"), "--requests", "parquet"]) == 2
     message = "--requests parquet needs pandas and pyarrow: pip install 'jaxsim-serving[tables]'"
     assert capsys.readouterr().err == f"jaxsim: error: {message}\n"

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.oracle.fleet import Instance, Outcome, simulate
 from tests.oracle.job import Job
-from tests.oracle.latency import Linear, PhasedLinear
+from tests.oracle.latency import Linear, PhasedLinear, Table
 from tests.oracle.orca import Orca
 from tests.oracle.routers import ROUTERS
 from tests.oracle.sarathi import Sarathi
@@ -15,7 +15,7 @@ from tests.oracle.transfer import KvTransfer, Transfers
 from tests.oracle.vllm_v0 import VllmV0
 from tests.oracle.vllm_v1 import VllmV1
 
-LATENCIES = {"linear": Linear, "phased_linear": PhasedLinear}
+LATENCIES = {"linear": Linear, "phased_linear": PhasedLinear, "table": Table}
 SCHEDULERS = {"vllm_v1": VllmV1, "vllm_v0": VllmV0, "sarathi": Sarathi, "orca": Orca, "static": Static}
 
 
