@@ -72,7 +72,7 @@ def _attention(model: ModelSpec, parallel: Parallelism, formats: _Formats, kv_dt
         yield formats.gemm("QKV", model.hidden, (heads + 2 * kv_heads) * model.head_dim, layers)
         rotated, out = (heads + kv_heads) * model.head_dim, heads * model.head_dim
     kv_bytes = model.kv_bytes_per_token_and_layer(kv_dtype, share)
-    yield elementwise("rotary, KV write", 2.0 * rotated, count=layers, kv_bytes=kv_bytes)
+    yield elementwise("rotary+KV write", 2.0 * rotated, count=layers, kv_bytes=kv_bytes)
     for window, count in ((False, model.layers - model.sliding_layers), (True, model.sliding_layers)):
         if count:
             yield prefill_attention(model, share, kv_dtype, window=window, count=float(count))
@@ -84,7 +84,7 @@ def _feed_forward(model: ModelSpec, parallel: Parallelism, formats: _Formats) ->
     """Dense feed-forward layers."""
     count, inner = float(model.layers - model.moe_layers), model.ffn / parallel.tensor
     if count:
-        yield formats.gemm("gate, up", model.hidden, 2 * inner, count)
+        yield formats.gemm("gate+up", model.hidden, 2 * inner, count)
         yield gate("activation", inner, count=count)
         yield formats.gemm("down", inner, model.hidden, count)
 
@@ -97,7 +97,7 @@ def _mixture(model: ModelSpec, parallel: Parallelism, formats: _Formats, of_expe
     yield gemm("router", model.hidden, model.experts, weights="bf16", computes_in="bf16", count=count)
     yield experts(model, parallel, weights=of_experts.weights, computes_in=of_experts.computes_in, count=count)
     if shared:
-        yield formats.gemm("shared gate, up", model.hidden, 2 * shared, count)
+        yield formats.gemm("shared gate+up", model.hidden, 2 * shared, count)
         yield gate("shared activation", shared, count=count)
         yield formats.gemm("shared down", shared, model.hidden, count)
     if parallel.data > 1:
