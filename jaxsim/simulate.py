@@ -20,7 +20,7 @@ from jaxsim.config.io import dump_scenario
 from jaxsim.config.schema import Instance, Scenario
 from jaxsim.engine.lanes import PROGRAMS
 from jaxsim.engine.record import STRETCH_SPREAD, itl_bin_edges
-from jaxsim.metrics import Accumulator, LaneTotals, RequestTable
+from jaxsim.metrics import Accumulator, LaneTotals, RequestTable, ServiceClass
 from jaxsim.result import Result
 from jaxsim.workload import Requests, Trace
 
@@ -71,6 +71,7 @@ def run(
         itl_credited_error=STRETCH_SPREAD / 2,
         units="batches" if job.is_one_run(seeds) else "seeds",
         rate_per_s=job.first.rate_per_s,
+        classes=_classes(scenario, job.first),
     )
     tables: list[RequestTable] = []
     interrupted = False
@@ -136,7 +137,9 @@ def run_many(
     """
     share = 1 / max(1, len(scenarios))
     return [
-        run(scenario, keep_requests=keep_requests, devices=devices, progress=_within_run(progress, place * share, share))
+        run(
+            scenario, keep_requests=keep_requests, devices=devices, progress=_within_run(progress, place * share, share)
+        )
         for place, scenario in enumerate(scenarios)
     ]
 
@@ -163,7 +166,7 @@ class _Job:
     def is_one_run(self, seeds: int) -> bool:
         """Whether the seeds are not independent replications: one seed, or copies of one trace."""
         workload = self._scenario.workload
-        return seeds == 1 or (self._given is None and isinstance(workload, Trace) and workload.resample == "none")
+        return seeds == 1 or (self._given is None and isinstance(workload, Trace) and not workload.differs_by_seed)
 
     def simulate(
         self, numbers: np.ndarray, rows: np.ndarray, progress: Callable[[float], None]
@@ -202,6 +205,7 @@ class _Job:
             preemptions=records.preemptions,
             cached_tokens=np.zeros_like(records.preemptions),
             status=np.where(accepted, status, RequestStatus.REJECTED).astype(np.int8),
+            class_index=requests.class_index,
         )
         totals = LaneTotals(
             itl_counts=records.itl_counts,
@@ -249,6 +253,12 @@ class _Job:
         if self._given is None and isinstance(workload, Trace):
             return f"row {row + 1} of {workload.path} (on_infeasible: reject would leave such rows out)"
         return f"request {row}"
+
+
+def _classes(scenario: Scenario, requests: Requests) -> list[ServiceClass]:
+    """The classes of the requests; what a class was not promised itself, it was promised by the scenario."""
+    own = {one.name: one.slo for one in getattr(scenario.workload, "classes", None) or ()}
+    return [ServiceClass(name, own.get(name) or scenario.slo) for name in requests.class_names]
 
 
 def _group(instance: Instance) -> InstanceGroup:

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from jaxsim._status import RequestStatus
+from jaxsim.config.io import parse_scenario
 from jaxsim.metrics import RequestTable
 from jaxsim.result import Result, write_csv
+from jaxsim.simulate import run
 from tests.metrics.tables import accumulated, random_table, table
 
 HEADER = (
@@ -129,3 +131,32 @@ def test_unknown_formats_are_refused(result: Result, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="requests must be one of csv, parquet, none, not 'pickle'"):
         result.save(tmp_path, requests="pickle")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
+
+
+def test_classes_reach_summary_and_table(tmp_path: Path) -> None:
+    """A workload of two classes, one of which is held to what no fleet can do."""
+    length = {"kind": "fixed", "value": 20}
+    classes = [
+        {"name": "chat", "share": 0.75, "slo": {"ttft_s": 60.0}},
+        {"name": "batch", "share": 0.25, "output_tokens": {"kind": "fixed", "value": 5}, "slo": {"e2e_s": 1e-6}},
+    ]
+    scheduler = {"kind": "vllm_v1", "async_scheduling": False}
+    scenario = {
+        "workload": {
+            "kind": "synthetic",
+            "num_requests": 100,
+            "arrivals": {"kind": "poisson", "rate": 5.0},
+            "prompt_tokens": length,
+            "output_tokens": length,
+            "classes": classes,
+        },
+        "cluster": {"instances": [{"latency": {"kind": "linear", "base_s": 0.01}, "scheduler": scheduler}]},
+        "monte_carlo": {"seeds": 3},
+    }
+    result = run(parse_scenario(scenario))
+    found = result.summary["classes"]
+    assert found["chat"]["slo_attainment"] == 1.0 and found["batch"]["slo_attainment"] == 0.0
+    share = result.to_pandas()["class_index"].eq(0).mean()
+    assert result.summary["slo_attainment"] == pytest.approx(share)
+    result.save(tmp_path)
+    assert (tmp_path / "requests.csv").read_text().splitlines()[0].endswith(",status,class_index")

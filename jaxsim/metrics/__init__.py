@@ -3,3 +3,4 @@
 from jaxsim.metrics.accumulate import Accumulator as Accumulator
 from jaxsim.metrics.lane_totals import LaneTotals as LaneTotals
 from jaxsim.metrics.request_table import RequestTable as RequestTable
+from jaxsim.metrics.service_class import ServiceClass as ServiceClass

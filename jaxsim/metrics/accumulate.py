@@ -1,27 +1,23 @@
 """From chunks of simulated seeds to the summary of a run, in bounded memory."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from jaxsim.metrics.cluster_sums import BATCHES, ClusterSums, batch_starts, cluster_sums
-from jaxsim.metrics.exact_pool import ExactPool
-from jaxsim.metrics.intervals import Pool
 from jaxsim.metrics.lane_totals import LaneTotals
-from jaxsim.metrics.per_request import METRICS, latencies
+from jaxsim.metrics.per_request import latencies
 from jaxsim.metrics.per_token import gap_error, gap_pool
-from jaxsim.metrics.quantile_sketch import RELATIVE_ERROR, QuantileSketch
+from jaxsim.metrics.quantile_sketch import RELATIVE_ERROR
 from jaxsim.metrics.request_table import RequestTable
-from jaxsim.metrics.summary import summarise
+from jaxsim.metrics.service_class import ServiceClass, thresholds_by_class
+from jaxsim.metrics.summary import summarise, summarise_class
+from jaxsim.metrics.view import SEED_GROUPS, View
 from jaxsim.specs.slo import Slo
 
 EXACT_LIMIT = 20_000_000
 """Latencies kept for exact percentiles (160 MB); a run with more switches to sketches."""
-
-SEED_GROUPS = 128
-"""Groups of seeds (by seed number) that sketches and gap counts are kept for, so that memory stays flat. With up to 128
-consecutive seeds every seed is a group; with more, groups are as independent as seeds and enough for a variance."""
 
 _BLOCK_REQUESTS = 1 << 15
 """Requests worked on at a time: their temporary columns (256 kB each) stay in the cache."""
@@ -30,8 +26,9 @@ _BLOCK_REQUESTS = 1 << 15
 class Accumulator:
     """Adds up chunks of seeds and summarises them; the order of chunks does not matter.
 
-    Percentiles are exact as long as at most `exact_limit` latencies were added (each request has 4), then within 0.2 %
-    (`quantile_sketch`). Memory: `exact_limit` x 8 bytes, or 130 MB of sketches, and 300 bytes a seed.
+    Percentiles are exact as long as at most `exact_limit` latencies were added (each request has 4, and 4 more for each
+    class there is), then within 0.2 % (`quantile_sketch`). Memory: `exact_limit` x 8 bytes, or 130 MB of sketches, and
+    300 bytes a seed; the last two again for each class.
 
     Args:
         slo: what counts as served well.
@@ -41,6 +38,7 @@ class Accumulator:
         units: what is independent. `seeds`: every seed is a replication. `batches`: the seeds are one run or copies of
             it (a single seed, a trace that is not resampled), so batches of consecutive requests are.
         rate_per_s: nominal arrival rate in requests/s; nan: none, take it from the arrivals.
+        classes: what `RequestTable.class_index` counts: each is held to its own SLO, and summarised beside the whole.
         exact_limit: latencies to keep before sketching.
     """
 
@@ -53,26 +51,25 @@ class Accumulator:
         itl_credited_error: float = 0.0,
         units: Literal["seeds", "batches"] = "seeds",
         rate_per_s: float = math.nan,
+        classes: Sequence[ServiceClass] = (),
         exact_limit: int = EXACT_LIMIT,
     ) -> None:
         self._slo = Slo() if slo is None else slo
+        self._classes = tuple(classes)
         self._warmup = warmup_requests
         self._edges = itl_edges_s
         self._credited_error = itl_credited_error
         self._batches = units == "batches"
-        self._rate_per_s = rate_per_s
-        self._exact_limit = exact_limit
-        self._groups = BATCHES if self._batches else SEED_GROUPS
-        self._sums: list[ClusterSums] = []
         self._gap_counts = np.zeros((1 if self._batches else SEED_GROUPS, len(itl_edges_s) - 1), np.int64)
-        self._kept: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []  # seeds and their latencies, while exact
-        self._kept_values = 0
-        self._sketches: dict[str, QuantileSketch] = {}  # once there is too much to keep
+        limit = exact_limit // (1 + len(self._classes))
+        self._whole, *self._parts = (
+            View(warmup_requests, self._batches, rate_per_s, limit) for _ in range(1 + len(self._classes))
+        )
 
     @property
     def num_seeds(self) -> int:
         """Seeds added so far."""
-        return sum(len(sums.seed) for sums in self._sums)
+        return self._whole.num_seeds
 
     def add(self, table: RequestTable, totals: LaneTotals) -> None:
         """Add some seeds.
@@ -96,50 +93,20 @@ class Accumulator:
             self._add_block(table.block(here), totals.block(here))
 
     def _add_block(self, table: RequestTable, totals: LaneTotals) -> None:
-        values = latencies(table.block(requests=slice(self._warmup, None)))
-        self._sums.append(cluster_sums(table, totals, values, self._slo, self._warmup, self._rate_per_s, self._batches))
+        measured = table.block(requests=slice(self._warmup, None))
+        values = latencies(measured)
+        by_request = thresholds_by_class(self._classes, measured.class_index)
+        self._whole.add(table, totals, values, by_request if self._classes else self._slo.thresholds)
+        for place, (one, part) in enumerate(zip(self._classes, self._parts, strict=True)):
+            part.add(table, totals, values, one.slo.thresholds, among=measured.class_index == place)
         for group, counts in zip(table.seed % len(self._gap_counts), totals.itl_counts, strict=True):
             self._gap_counts[group] += counts
-        if self._sketches:
-            self._sketch(table.seed, values)
-            return
-        self._kept.append((table.seed, values))
-        self._kept_values += sum(column.size for column in values.values())
-        if self._kept_values > self._exact_limit:
-            self._sketch_kept()
 
     def merge(self, other: "Accumulator") -> None:
         """Add everything another accumulator with the same settings has seen."""
-        self._sums += other._sums
         self._gap_counts += other._gap_counts
-        self._kept += other._kept
-        self._kept_values += other._kept_values
-        if self._sketches or other._sketches or self._kept_values > self._exact_limit:
-            self._sketch_kept()
-        for metric, sketch in other._sketches.items():
-            self._sketches[metric].merge(sketch)
-
-    def _sketch_kept(self) -> None:
-        if not self._sketches:
-            self._sketches = {metric: QuantileSketch(self._groups) for metric in METRICS}
-        for seed, values in self._kept:
-            self._sketch(seed, values)
-        self._kept, self._kept_values = [], 0
-
-    def _sketch(self, seed: np.ndarray, values: dict[str, np.ndarray]) -> None:
-        if self._batches:
-            count = values["ttft_s"].shape[1]
-            group = np.searchsorted(batch_starts(count), np.arange(count), side="right")[None, :] - 1
-        else:
-            group = seed[:, None] % self._groups
-        for metric in METRICS:
-            self._sketches[metric].add(values[metric], group)
-
-    def _pool(self, metric: str) -> Pool:
-        if self._sketches:
-            return self._sketches[metric].pool()
-        chunks = [values[metric] for _, values in self._kept]
-        return ExactPool(chunks, [batch_starts(chunk.shape[1]) for chunk in chunks] if self._batches else None)
+        for mine, others in zip([self._whole, *self._parts], [other._whole, *other._parts], strict=True):
+            mine.merge(others)
 
     def summary(self, confidence: float = 0.95) -> dict[str, Any]:
         """The summary of everything added, ready for JSON: `summary.json`.
@@ -150,17 +117,28 @@ class Accumulator:
         Raises:
             ValueError: nothing was added, or a confidence level that is none.
         """
-        if not self._sums:
+        if not self.num_seeds:
             raise ValueError("there is nothing to summarise: no seed has finished")
         if not 0 < confidence < 1:
             raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")
-        return summarise(
-            ClusterSums.concatenate(self._sums),
-            {metric: self._pool(metric) for metric in METRICS},
+        settings: dict[str, Any] = {"batches": self._batches, "confidence": confidence}
+        found = summarise(
+            self._whole.sums,
+            self._whole.pools,
             gap_pool(self._gap_counts, self._edges),
             self._slo,
-            batches=self._batches,
-            confidence=confidence,
-            pool_error=RELATIVE_ERROR if self._sketches else 0.0,
+            promised=any(one.slo.thresholds for one in self._classes) or bool(self._slo.thresholds),
+            pool_error=_pool_error(self._whole),
             gap_error=gap_error(self._edges, self._credited_error),
+            **settings,
         )
+        if self._classes:
+            found["classes"] = {
+                one.name: summarise_class(part.sums, part.pools, one.slo, pool_error=_pool_error(part), **settings)
+                for one, part in zip(self._classes, self._parts, strict=True)
+            }
+        return found
+
+
+def _pool_error(view: View) -> float:
+    return 0.0 if view.is_exact else RELATIVE_ERROR

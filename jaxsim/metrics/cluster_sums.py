@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,6 @@ from jaxsim.metrics.intervals import Estimate
 from jaxsim.metrics.lane_totals import LaneTotals
 from jaxsim.metrics.per_request import METRICS, meets_slo
 from jaxsim.metrics.request_table import RequestTable
-from jaxsim.specs.slo import Slo
 
 BATCHES = 20
 """Batches of consecutive requests in a run; 10 to 30 lose little precision and are long enough (Schmeiser 1982)."""
@@ -143,10 +142,11 @@ def cluster_sums(
     table: RequestTable,
     totals: LaneTotals,
     latencies_s: dict[str, np.ndarray],
-    slo: Slo,
+    thresholds_s: Mapping[str, float | np.ndarray],
     warmup: int,
     rate_per_s: float,
     batches: bool,
+    among: np.ndarray | None = None,
 ) -> ClusterSums:
     """The sums of some seeds.
 
@@ -154,15 +154,18 @@ def cluster_sums(
         table: all requests of the seeds.
         totals: totals of the same seeds.
         latencies_s: `latencies` of the measured requests.
-        slo: what counts as good.
+        thresholds_s: what counts as good, as in `meets_slo`.
         warmup: requests at the start of each seed that are not measured.
         rate_per_s: nominal arrival rate, nan: none.
         batches: cut each seed into batches.
+        among: bool `[R, M]`, the measured requests that count (those of one class); all by default. What is about all
+            requests and the makespan stays about all.
     """
     measured = table.block(requests=slice(warmup, None))
     starts = batch_starts(measured.num_requests) if batches else np.zeros(1, np.int64)
     width = BATCHES if batches else 1
-    completed = measured.completed
+    among = np.ones(measured.arrival_s.shape, bool) if among is None else among
+    completed = measured.completed & among
 
     def batched(values: np.ndarray) -> np.ndarray:
         sums = np.zeros((len(values), width))
@@ -183,12 +186,12 @@ def cluster_sums(
         recomputed_tokens=totals.recomputed_tokens,
         iterations=totals.iterations,
         lane_status=totals.status,
-        arrival_rate_per_s=arrival_rates(table.arrival_s, totals.makespan_s, rate_per_s),
-        measured=batched(np.ones_like(completed)),
+        arrival_rate_per_s=arrival_rates(table.arrival_s, totals.makespan_s, rate_per_s) * among.mean(axis=1),
+        measured=batched(among),
         completed=batched(completed),
-        good=batched(meets_slo(completed, latencies_s, slo.thresholds)),
+        good=batched(meets_slo(completed, latencies_s, thresholds_s)),
         tokens=batched(tokens),
-        measured_preemptions=batched(measured.preemptions),
+        measured_preemptions=batched(measured.preemptions * among),
         gaps=batched(np.maximum(tokens - 1, 0)),
         gap_s=batched(gap_s),
         latency_count=np.stack([batched(present[metric]) for metric in METRICS], axis=2),

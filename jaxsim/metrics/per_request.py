@@ -1,5 +1,7 @@
 """Latencies of requests, and which requests were served well."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from jaxsim.metrics.request_table import RequestTable
@@ -16,7 +18,9 @@ def latencies(table: RequestTable) -> dict[str, np.ndarray]:
     return values
 
 
-def meets_slo(completed: np.ndarray, latencies_s: dict[str, np.ndarray], thresholds_s: dict[str, float]) -> np.ndarray:
+def meets_slo(
+    completed: np.ndarray, latencies_s: dict[str, np.ndarray], thresholds_s: Mapping[str, float | np.ndarray]
+) -> np.ndarray:
     """Whether each request was served within every threshold; bool, of the shape of `completed`.
 
     A request that did not complete misses. An undefined (nan) latency passes: TPOT of a one-token output.
@@ -24,7 +28,7 @@ def meets_slo(completed: np.ndarray, latencies_s: dict[str, np.ndarray], thresho
     Args:
         completed: bool.
         latencies_s: seconds by metric (`ttft_s`, `tpot_s`, `e2e_s`), of the same shape.
-        thresholds_s: `Slo.thresholds`.
+        thresholds_s: `Slo.thresholds`, or such by request, of that shape, too.
     """
     good = completed
     for metric, threshold_s in thresholds_s.items():

@@ -27,6 +27,7 @@ class RequestTable:
         preemptions: int32 `[R, N]`.
         cached_tokens: int32 `[R, N]`, prompt tokens found in the prefix cache.
         status: int8 `[R, N]`, codes of `RequestStatus`.
+        class_index: int32 `[R, N]`, which of the workload's classes it is of; 0 by default.
     """
 
     seed: np.ndarray
@@ -42,9 +43,12 @@ class RequestTable:
     preemptions: np.ndarray
     cached_tokens: np.ndarray
     status: np.ndarray
+    class_index: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         shape = self.arrival_s.shape
+        if self.class_index is None:
+            object.__setattr__(self, "class_index", np.broadcast_to(np.int32(0), shape))
         if len(shape) != 2 or self.seed.shape != shape[:1]:
             raise ValueError(f"arrival_s must be [seeds, requests] and seed [seeds], not {shape} and {self.seed.shape}")
         for field in dataclasses.fields(self)[1:]:
@@ -103,6 +107,11 @@ class RequestTable:
         return cls(**{name: np.concatenate([getattr(table, name) for table in tables]) for name in names})
 
     def columns(self) -> Mapping[str, np.ndarray]:
-        """The columns of `requests.csv` by name and in order, each `[R * N]`, seed by seed."""
+        """The columns of `requests.csv` by name and in order, each `[R * N]`, seed by seed.
+
+        `class_index` is there only if requests differ in it.
+        """
         flat = {f.name: getattr(self, f.name).reshape(-1) for f in dataclasses.fields(self)[1:]}
+        if not self.class_index.any():
+            del flat["class_index"]
         return {"seed": np.repeat(self.seed, self.num_requests), **flat}

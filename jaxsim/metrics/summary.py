@@ -1,5 +1,6 @@
 """The summary of a run: every statistic with its confidence interval, as in `summary.json`."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +36,7 @@ def summarise(
     confidence: float,
     pool_error: float,
     gap_error: float,
+    promised: bool,
 ) -> dict[str, Any]:
     """Everything of `summary.json`; what is undefined or cannot be known is None.
 
@@ -47,9 +49,11 @@ def summarise(
         confidence: level of the intervals.
         pool_error: bound on the relative error of quantiles of `pools`.
         gap_error: bound on the relative error of quantiles of `gaps`.
+        promised: there is a threshold that some request is held to.
     """
     clusters = Clusters(sums, batches)
-    latencies = _distributions(clusters, pools, gaps, pool_error, gap_error)
+    latencies = {**_distributions(clusters, pools, pool_error), "itl_s": _gaps(clusters, gaps, gap_error)}
+    latencies = {metric: latencies[metric] for metric in _ORDER}
     tables = {metric: of.summary(_percentiles(slo, metric), confidence) for metric, of in latencies.items()}
 
     measured, completed = clusters["measured"].sum(), clusters["completed"].sum()
@@ -63,7 +67,7 @@ def summarise(
         **tables,
         **_rate("throughput_requests_per_s", clusters.service("completions_per_s", "span"), confidence),
         **_rate("throughput_tokens_per_s", clusters.service("tokens_per_s", "span"), confidence),
-        **(_goodput(served) if slo.thresholds else _goodput(NO_GOODPUT)),
+        **_goodput(served if promised else NO_GOODPUT),
         "slo_verdicts": slo_verdicts(slo, latencies, int(measured - completed), attained, confidence),
         "arrival_rate_per_s": number(np.mean(sums.arrival_rate_per_s)),
         "preemptions": int(sums.preemptions.sum()),
@@ -84,18 +88,57 @@ def summarise(
     }
 
 
-def _distributions(
-    clusters: Clusters, pools: Mapping[str, Pool], gaps: BinnedPool, pool_error: float, gap_error: float
-) -> dict[str, Distribution]:
+def summarise_class(
+    sums: ClusterSums, pools: Mapping[str, Pool], slo: Slo, *, batches: bool, confidence: float, pool_error: float
+) -> dict[str, Any]:
+    """What `summary.json` says of one class of requests: its latencies, its SLO and its goodput.
+
+    Gaps between tokens are counted for all classes together, so there is no `itl_s`, and no verdict on a limit of it.
+
+    Args:
+        sums: the sums over the requests of the class.
+        pools: the pooled values of each of `METRICS` of the class.
+        slo: what the class was promised.
+        batches: as in `summarise`, like the following.
+        confidence: level of the intervals.
+        pool_error: bound on the relative error of quantiles of `pools`.
+    """
+    clusters = Clusters(sums, batches)
+    latencies = _distributions(clusters, pools, pool_error)
+    measured, completed = clusters["measured"].sum(), clusters["completed"].sum()
+    effect = latencies["ttft_s"].quantile(0.9, confidence).design_effect
+    served = goodput(clusters, sums.arrival_rate_per_s, confidence, effect)
+    attained = served.attainment, served.attainment_interval
+    without_gaps = dataclasses.replace(slo, itl_s=None)
+    return {
+        **{
+            metric: latencies[metric].summary(_percentiles(slo, metric), confidence)
+            for metric in _ORDER
+            if metric in latencies
+        },
+        **_goodput(served if slo.thresholds else NO_GOODPUT),
+        "slo_verdicts": slo_verdicts(without_gaps, latencies, int(measured - completed), attained, confidence),
+        "arrival_rate_per_s": number(np.mean(sums.arrival_rate_per_s)),
+        "num_measured": int(measured),
+        "num_completed": int(completed),
+    }
+
+
+def _distributions(clusters: Clusters, pools: Mapping[str, Pool], pool_error: float) -> dict[str, Distribution]:
+    """The latencies that every request has one of."""
     found = {}
     for index, metric in enumerate(METRICS):
         count = clusters["latency_count"][:, index]
         mean = Estimate.ratio(clusters["latency_s"][:, index], count)
         found[metric] = Distribution(mean, pools[metric], int(count.sum()), clusters.copies, pool_error)
+    return found
+
+
+def _gaps(clusters: Clusters, gaps: BinnedPool, gap_error: float) -> Distribution:
+    """The gaps between tokens."""
     mean = mean_gap(clusters["gap_s"], clusters["gaps"])
     effect = gap_design_effect(mean, gaps, clusters.copies) if gaps.num_clusters == 1 else None
-    found["itl_s"] = Distribution(mean, gaps, gaps.total, clusters.copies, gap_error, effect, len(clusters))
-    return {metric: found[metric] for metric in _ORDER}
+    return Distribution(mean, gaps, gaps.total, clusters.copies, gap_error, effect, len(clusters))
 
 
 def _percentiles(slo: Slo, metric: str) -> dict[str, float]:

@@ -61,9 +61,9 @@ def test_memory_of_a_sketch_does_not_grow_with_its_requests() -> None:
     for first_seed in range(0, 400, 40):
         requests = random_table(np.random.default_rng(first_seed), 40, 100, first_seed)
         accumulator.merge(accumulated(requests, exact_limit=0))
-    assert accumulator._kept == []
+    assert accumulator._whole._kept == []
     per_seed = (
-        sum(getattr(sums, name).nbytes for sums in accumulator._sums for name in sums.__dataclass_fields__)
+        sum(getattr(sums, name).nbytes for sums in accumulator._whole._sums for name in sums.__dataclass_fields__)
         / accumulator.num_seeds
     )
     assert per_seed <= 320
