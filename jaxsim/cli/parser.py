@@ -36,6 +36,13 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message.removeprefix('argument ')} (see {self.prog} --help)")
 
 
+def natural_number(text: str) -> int:
+    """An argument that is a whole number, 0 or greater."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number, 0 or greater, not {text!r}")
+    return int(text)
+
+
 def whole_number(text: str) -> int:
     """An argument that is a whole number, 1 or greater."""
     if not (text.isdecimal() and int(text) >= 1):

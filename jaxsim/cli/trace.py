@@ -61,7 +61,11 @@ def add_to(commands: Any) -> None:
     ):
         examples = "examples:\n" + "".join(f"  jaxsim trace {name} {example}\n" for example in _EXAMPLES[name])
         action = actions.add_parser(name, help=help, description=description, epilog=examples)
-        _add_trace(action)
+        add_reading(action, "file", "FILE", "the trace")
+        action.add_argument(
+            "--spread-ticks", action="store_true", help="move requests recorded at one tick of a coarse clock apart"
+        )
+        action.add_argument("--limit", metavar="N", type=whole_number, help="only the first N requests")
         if name == "convert":
             action.add_argument("--to", choices=("jaxsim_csv",), default="jaxsim_csv", help="format to write")
             action.add_argument("--out", metavar="FILE", type=Path, help="file to write (default: standard output)")
@@ -70,9 +74,9 @@ def add_to(commands: Any) -> None:
         action.set_defaults(execute=execute)
 
 
-def _add_trace(parser: argparse.ArgumentParser) -> None:
-    """How a trace is read: the options of `workload: {kind: trace}`."""
-    parser.add_argument("file", metavar="FILE", help="the trace")
+def add_reading(parser: argparse.ArgumentParser, name: str, metavar: str, help: str) -> None:
+    """A recorded file and how it is read."""
+    parser.add_argument(name, metavar=metavar, help=help)
     parser.add_argument("--format", metavar="NAME", default="auto", help="its format (default: seen from the file)")
     parser.add_argument(
         "--columns",
@@ -83,23 +87,17 @@ def _add_trace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on-invalid", choices=("error", "skip"), default="error", help="what becomes of invalid rows (default: error)"
     )
-    parser.add_argument(
-        "--spread-ticks", action="store_true", help="move requests recorded at one tick of a coarse clock apart"
-    )
-    parser.add_argument("--limit", metavar="N", type=whole_number, help="only the first N requests")
+
+
+def trace_of(args: argparse.Namespace, path: str, **more: Any) -> "Trace":
+    """The file that the options of `add_reading` are about."""
+    from jaxsim.workload import Trace
+
+    return Trace(path=path, format=args.format, columns=args.columns, on_invalid=args.on_invalid, **more)
 
 
 def _trace(args: argparse.Namespace) -> "Trace":
-    from jaxsim.workload import Trace
-
-    return Trace(
-        path=args.file,
-        format=args.format,
-        columns=args.columns,
-        on_invalid=args.on_invalid,
-        spread_ticks=args.spread_ticks,
-        limit=args.limit,
-    )
+    return trace_of(args, args.file, spread_ticks=args.spread_ticks, limit=args.limit)
 
 
 def _columns(text: str) -> dict[str, str]:

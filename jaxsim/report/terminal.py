@@ -94,6 +94,8 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, Text | str]]:
     if summary["slo_attainment"] is not None:
         yield "Attainment", percent(summary["slo_attainment"], summary["slo_attainment_ci"])
         yield "Goodput", _rates(summary, "goodput")
+    for place, (name, of) in enumerate(summary.get("classes", {}).items()):
+        yield "" if place else "Classes", _class(name, of, summary["num_measured"])
     yield (
         "Preemptions",
         f"{summary['preemptions']:,}" + (bracketed(span(summary["preemptions_ci"])) if summary["preemptions"] else ""),
@@ -135,6 +137,21 @@ def _verdict(verdict: Mapping[str, Any]) -> Text:
     if not verdict["certain"]:
         text.append(", not certain", style="yellow")
     return text.append(f": {value}{bracketed(interval)}")
+
+
+def _class(name: str, of: Mapping[str, Any], measured: int) -> Text:
+    """Share, attainment and tail of one class; attainment in red where its own promise is missed."""
+    text = Text(f"{name}: {percent(of['num_measured'] / measured)} of requests")
+    if of["slo_attainment"] is not None:
+        kept = all(verdict["met"] is not False for verdict in of["slo_verdicts"])
+        text.append(", attainment ").append(
+            percent(of["slo_attainment"], of["slo_attainment_ci"]), style="green" if kept else "red"
+        )
+    for metric in ("ttft_s", "tpot_s"):
+        if of[metric]["p99"] is not None:
+            scale, unit = time_unit(of[metric]["p99"])
+            text.append(f", {_METRICS[metric]} P99 {figure(of[metric]['p99'] / scale)} {unit}")
+    return text
 
 
 def _counts(summary: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """The table in the terminal: everything is there, at any width, in colour only for terminals."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from jaxsim._status import RequestStatus
+from jaxsim.metrics import ServiceClass
 from jaxsim.report.figures import figure
 from jaxsim.report.terminal import print_summary
 from jaxsim.specs import Slo
@@ -72,3 +74,12 @@ def test_nothing_known_is_a_dash_and_warnings_are_literal() -> None:
     assert "did not complete" in text and "a [bold]literal[/bold] text" in text
     assert "2 of 2 requests rejected" in text
     assert "Intervals" in text and "none" in text
+
+
+def test_classes() -> None:
+    requests = random_table(np.random.default_rng(0), seeds=4, requests=100)
+    requests = dataclasses.replace(requests, class_index=(requests.request % 4 == 0).astype(np.int32))
+    classes = (ServiceClass("[chat]", Slo(ttft_s=1e-6)), ServiceClass("batch", Slo()))
+    text = " ".join(_printed(accumulated(requests, classes=classes, slo=Slo()).summary(), width=100).split())
+    assert "Classes [chat]: 75.00 % of requests, attainment 0 % (" in text
+    assert "batch: 25.00 % of requests, TTFT P99 " in text
