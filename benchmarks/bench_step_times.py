@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from fit_efficiency import as_efficiency, fit, half, parameters_of
+from fit_efficiency import as_efficiency, fit, half
 from step_times import StepTimes, read_all
 
 from jaxsim.operators import Efficiency
@@ -29,16 +29,19 @@ def table(title: str, errors: dict[str, tuple[StepTimes, np.ndarray, np.ndarray]
         print(f"{name:28}" + "".join(f"{cell:>18}" for cell in cells))
 
 
-def transfer(file: StepTimes, others: list[StepTimes]) -> Efficiency:
-    """Efficiencies fitted on other files of the same hardware; what they do not show keeps its shipped value."""
-    hardware = file.clock.device.name
-    return as_efficiency(fit(others, half, parameters_of(others)), hardware)
+def transfer(others: list[StepTimes]) -> Efficiency:
+    """Efficiencies fitted on other files of the same hardware; what they do not show is generic."""
+    return as_efficiency(fit(others, half), "generic")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="folder of step-time files")
-    files = read_all(parser.parse_args().folder)
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of step-time files (not part of the repository)")
+    folder = parser.parse_args().folder
+    if folder is None:
+        print("needs a folder of step times; results that were found are in benchmarks/LATENCY.md")
+        return
+    files = read_all(folder)
     by_hardware: dict[str, list[StepTimes]] = {}
     for file in files.values():
         by_hardware.setdefault(file.clock.device.name, []).append(file)
@@ -50,7 +53,7 @@ def main() -> None:
     for name, file in files.items():
         others = [other for other in by_hardware[file.clock.device.name] if other is not file]
         if others:
-            held_out[name] = (file, file.errors(transfer(file, others)), np.ones(len(file.phase), bool))
+            held_out[name] = (file, file.errors(transfer(others)), np.ones(len(file.phase), bool))
     table("Fitted on the other files of the hardware; errors on the file left out", held_out)
     shipped = {name: (file, file.errors(), np.ones(len(file.phase), bool)) for name, file in files.items()}
     table("Shipped efficiencies, no cost of mixed iterations; errors on all rows", shipped)

@@ -10,6 +10,7 @@ fitted on half of its rows; errors are those of the other half, with efficiencie
 import argparse
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,9 +74,10 @@ def _rows(operator: Operator, rows: list[dict[str, str]], terms: dict[str, np.nd
 
 
 def predicted(rows: Rows, clock: Roofline, kernel: KernelEfficiency, tile_rows: float) -> np.ndarray:
-    """Seconds of each call."""
+    """Seconds of each call; with tiles of one row also without waves."""
+    hardware = replace(clock.device, compute_units=1) if tile_rows == 1 else clock.device
     efficiency = Efficiency(**{rows.operator.kind: kernel}, prefill_tile_rows=tile_rows)
-    other = Roofline(model=clock.model, hardware=clock.hardware, efficiency=efficiency)
+    other = Roofline(model=clock.model, hardware=hardware, efficiency=efficiency)
     total = seconds(rows.operator, other.rates(rows.operator), other.measure(rows.terms)).first
     return total / rows.operator.count
 
@@ -120,7 +122,7 @@ def main() -> None:
         by_kind.setdefault(rows.operator.kind, []).append(rows)
     print(f"{'kind':20}{'tile':>6}{'compute':>9}{'memory':>8}{'t0 us':>8}{'error':>9}{'with one constant':>20}")
     for kind, group in by_kind.items():
-        for tile_rows in (16.0, 32.0, 64.0, 128.0) if kind == "prefill_attention" else (1.0,):
+        for tile_rows in (1.0, 16.0, 32.0, 64.0, 128.0) if kind == "prefill_attention" else (1.0,):
             found, error = fit(group, clock, tile_rows, constant=False)
             _, plain = fit(group, clock, tile_rows, constant=True)
             print(

@@ -101,7 +101,7 @@ def _waves(chunk: Number, chunks: Number, sizes: Sizes) -> Number:
 
     A chunk has `ceil(chunk / tile_rows)` tiles for each head; tiles run in waves of `compute_units`, and the last tile
     of a chunk and the last wave take as long as full ones. Measured on one GPU, for chunks of 16 to 2048 tokens after
-    up to 16384: error 6 % with, 22 % without.
+    up to 16384: error 7 % with, 27 % without (`benchmarks/LATENCY.md`).
     """
     xp = module_of(chunk, chunks)
     rows = xp.ceil(chunk / sizes.prefill_tile_rows)
