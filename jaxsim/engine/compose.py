@@ -14,8 +14,8 @@ from jaxsim._arrays import over_slots, phase, select
 from jaxsim.engine import kv
 from jaxsim.engine.policy.base import View
 from jaxsim.engine.shape import Shape
-from jaxsim.engine.state import Batch, Candidate, Model, unpack
-from jaxsim.engine.stretch import iterations_within_spread
+from jaxsim.engine.state import Batch, Candidate, Leaving, Model, unpack
+from jaxsim.engine.stretch import duration_s, iterations_within_spread
 from jaxsim.latency import terms as batch_terms
 from jaxsim.latency.base import Piece
 from jaxsim.latency.terms import Terms
@@ -25,16 +25,56 @@ class Here(NamedTuple):
     """The boundary a lane stands at and what runs there (fields of `State`)."""
 
     now_s: jax.Array
+    free_s: jax.Array | None
     iteration: jax.Array
     decodes: jax.Array
     context: jax.Array
     computed: jax.Array
     next_key: jax.Array
+    leaving: Leaving | None
+
+
+def starts_s(here: Here) -> jax.Array:
+    """When a batch composed here starts: at once, or when the one in flight ends."""
+    return here.now_s if here.free_s is None else jnp.maximum(here.now_s, here.free_s)
+
+
+def ends_s(here: Here) -> jax.Array:
+    """When the batch composed last ends: here, or later where it is still in flight."""
+    return here.now_s if here.free_s is None else here.free_s
+
+
+def seated(here: Here) -> jax.Array:
+    """Running requests, those included whose last token is in flight."""
+    return here.decodes if here.leaving is None else here.decodes + here.leaving.requests
+
+
+def composed(here: Here, piece: Piece, k: jax.Array) -> Here:
+    """The clock after `k` (float64) iterations of a piece were composed.
+
+    With one batch in flight, the next is composed when it ends. With two, batch j + 1 is composed when batch j starts
+    (and batch j - 1 ends), knowing the results before it: the boundary is one batch behind the device, and requests
+    that were leaving have left by then.
+    """
+    if here.free_s is None:
+        return here._replace(now_s=here.now_s + duration_s(piece, k))
+    some, start = k > 0, starts_s(here)
+    leaving = here.leaving
+    return here._replace(
+        now_s=select(some, start + duration_s(piece, jnp.maximum(k - 1, 0.0)), here.now_s),
+        free_s=select(some, start + duration_s(piece, k), here.free_s),
+        leaving=leaving and jax.tree.map(lambda count: select(some, 0, count), leaving),
+    )
 
 
 def due(here: Here, shape: Shape) -> jax.Array:
     """Whether a request has emitted its last token and is yet to be retired."""
     return (here.next_key >> shape.slot_bits) == here.iteration
+
+
+def left_blocks(here: Here) -> jax.Array | int:
+    """KV blocks of requests whose last token is in flight."""
+    return 0 if here.leaving is None or here.leaving.blocks is None else here.leaving.blocks
 
 
 def left(here: Here, shape: Shape) -> jax.Array:
@@ -66,13 +106,16 @@ def ask(
     is_open = batch_tokens > 0
     waiting = here.computed == 0
     known, _ = unpack(candidate.lengths)
+    free_blocks = None
+    if held_blocks is not None:
+        free_blocks = model.pool.num_blocks - held_blocks - left_blocks(here)
     view = View(
         batch_tokens=select(is_open, batch_tokens, here.decodes),
-        running=here.decodes,
+        running=seated(here),
         known=known,
         computed=here.computed,
         waiting=waiting,
-        free_blocks=None if held_blocks is None else model.pool.num_blocks - held_blocks,
+        free_blocks=free_blocks,
         watermark_blocks=model.pool.watermark_blocks,
         block_size=shape.block_size,
     )
@@ -127,14 +170,13 @@ def run_length(
 
 
 @phase
-def after_run(here: Here, tokens: jax.Array, k: jax.Array, seconds: jax.Array) -> Here:
+def after_run(here: Here, tokens: jax.Array, k: jax.Array, piece: Piece) -> Here:
     """The boundary after a run of k iterations."""
-    k = whole(k)
-    return here._replace(
-        now_s=here.now_s + seconds,
-        iteration=here.iteration + k,
-        context=here.context + k * here.decodes,
-        computed=here.computed + k * tokens,
+    steps = whole(k)
+    return composed(here, piece, k)._replace(
+        iteration=here.iteration + steps,
+        context=here.context + steps * here.decodes,
+        computed=here.computed + steps * tokens,
     )
 
 
@@ -196,6 +238,6 @@ def after_grant(here: Here, candidate: Candidate, tokens: jax.Array, joins: jax.
 
 @over_slots
 def free_slot(finish_key: jax.Array, last_key: jax.Array) -> jax.Array:
-    """The first free slot, S when there is none."""
+    """The first slot whose request has left, S when there is none."""
     slots = finish_key.shape[0] - 1
     return jnp.min(select(finish_key[:-1] <= last_key, lax.iota(jnp.int32, slots), jnp.int32(slots)))

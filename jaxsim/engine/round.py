@@ -30,7 +30,16 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
     """The round of one lane as a pure function of its state."""
 
     def step(state: State) -> State:
-        here = Here(state.now_s, state.iteration, state.decodes, state.context, state.computed, state.next_key)
+        here = Here(
+            state.now_s,
+            state.free_s,
+            state.iteration,
+            state.decodes,
+            state.context,
+            state.computed,
+            state.next_key,
+            state.leaving,
+        )
         batch, slots, records, candidate = state.batch, state.slots, state.records, state.candidate
 
         # count, ask, preempt
@@ -53,7 +62,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         # run
         request = state.head if candidate.request is None else candidate.request
         starting = _starting(shape, request, here.computed, tokens)
-        records = replace(records, first_scheduled_s=put_min(records.first_scheduled_s, starting, here.now_s))
+        records = replace(records, first_scheduled_s=put_min(records.first_scheduled_s, starting, compose.starts_s(here)))
         run = run_piece = None
         before_run = here
         if shape.leap:
@@ -61,7 +70,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
             near = None if blocks is None else blocks.near
             run = compose.run_length(model, shape, here, batch.tokens, candidate, tokens, run_piece, near)
             run_s = settle.spent_s(run_piece, run)
-            here = compose.after_run(here, tokens, run, run_s)
+            here = compose.after_run(here, tokens, run, run_piece)
 
         # grant
         granted = compose.granted_now(shape, here, candidate, tokens)
@@ -92,7 +101,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         closes = settle.closes_now(model, here, batch, candidate, joins, chained)
         close_s = settle.close_seconds(model, batch, closes)
         here = settle.after_close(here, closes, close_s)
-        first_token = settle.first_token(shape, here.now_s, before, latest, chained, closes)
+        first_token = settle.first_token(shape, here, before, latest, chained, closes)
         records = replace(records, first_token_s=put(records.first_token_s, first_token.request, first_token.value))
         open_tokens, first_token_of = settle.emptied(shape, batch.tokens, latest, closes)
 
@@ -105,7 +114,8 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         k = settle.stretch_length(model, shape, here, open_tokens, candidate, piece, composed, standing)
         stretch_s = settle.spent_s(piece, k)
         before_stretch = here
-        here = settle.after_stretch(here, open_tokens, candidate, k, stretch_s, None if relief is None else relief.short)
+        busy = None if relief is None else relief.busy
+        here = settle.after_stretch(here, open_tokens, candidate, k, piece, composed, busy)
         exceeded = jnp.maximum(state.exceeded, select(seating.exceeded, int(LaneStatus.SLOTS_EXCEEDED), jnp.int32(0)))
         if shape.kv == "watched":
             near = shortage.near_limit(model, shape, here, candidate)
@@ -115,7 +125,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         holding = None if relief is None or relief.unrecorded is None else relief.unrecorded > 0
         leaving = settle.finisher(shape, here, open_tokens, holding)
         retired = settle.retire(shape, here, state.last_key, leaving, take_slot(slots.request, leaving))
-        records = replace(records, finish_s=put(records.finish_s, retired.request, here.now_s))
+        records = replace(records, finish_s=put(records.finish_s, retired.request, compose.ends_s(here)))
 
         # record
         if records.itl_counts is not None and batch.decodes is not None:
@@ -140,6 +150,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
 
         return State(
             now_s=here.now_s,
+            free_s=here.free_s,
             iteration=here.iteration,
             rebased=state.rebased,
             decodes=retired.decodes,
@@ -147,6 +158,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
             computed=here.computed,
             next_key=settle.soonest(slots.finish_key, retired.last_key),
             last_key=retired.last_key,
+            leaving=retired.leaving,
             head=head,
             candidate=candidate,
             batch=replace(batch, tokens=open_tokens, first_token_of=first_token_of),
@@ -277,8 +289,8 @@ def _note_gap(
     gap = shortage.unrecorded_gap(shape, relief.recording, slots)
     evicted = relief.victim.slot < shape.slots
     place = select(evicted, relief.victim.slot, gap.slot)
-    slots = replace(slots, last_token_s=put_slot(slots.last_token_s, place, select(evicted, here.now_s, -jnp.inf)))
+    slots = replace(slots, last_token_s=put_slot(slots.last_token_s, place, select(evicted, compose.ends_s(here), -jnp.inf)))
     return slots, relief._replace(
-        gap_s=select(relief.recording, here.now_s - gap.since_s, 0.0),
+        gap_s=select(relief.recording, compose.ends_s(here) - gap.since_s, 0.0),
         unrecorded=relief.unrecorded + resumes - relief.recording,
     )

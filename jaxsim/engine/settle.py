@@ -7,10 +7,10 @@ import jax.numpy as jnp
 
 from jaxsim._arrays import over_slots, phase, select
 from jaxsim.engine import kv
-from jaxsim.engine.compose import Here, due, f64, left, whole
+from jaxsim.engine.compose import Here, composed, due, ends_s, f64, left, starts_s, whole
 from jaxsim.engine.record import itl_bin
 from jaxsim.engine.shape import Shape
-from jaxsim.engine.state import NEVER, Batch, Candidate, Model, unpack
+from jaxsim.engine.state import NEVER, Batch, Candidate, Leaving, Model, unpack
 from jaxsim.engine.stretch import duration_s, iterations_until, iterations_within_spread, token_seconds
 from jaxsim.latency import terms as batch_terms
 from jaxsim.latency.base import Piece
@@ -42,9 +42,9 @@ def close_seconds(model: Model, batch: Batch, closes: jax.Array) -> jax.Array:
 
 @phase
 def after_close(here: Here, closes: jax.Array, seconds: jax.Array) -> Here:
-    """The boundary at the end of the batch: every decode's context has grown, also of those that just joined."""
-    return here._replace(
-        now_s=here.now_s + seconds,
+    """The boundary after the batch: every decode's context has grown, also of those that just joined."""
+    once = Piece(seconds, jnp.zeros_like(seconds), jnp.inf)
+    return composed(here, once, f64(closes))._replace(
         iteration=here.iteration + closes,
         context=here.context + select(closes, here.decodes, 0),
     )
@@ -59,12 +59,12 @@ class FirstToken(NamedTuple):
 
 @phase
 def first_token(
-    shape: Shape, now_s: jax.Array, before: jax.Array, latest: jax.Array, chained: jax.Array, closes: jax.Array
+    shape: Shape, here: Here, before: jax.Array, latest: jax.Array, chained: jax.Array, closes: jax.Array
 ) -> FirstToken:
     """At the end of the batch its last prompt gets the time; each earlier one was linked to the one after it."""
     none = jnp.int32(shape.num_requests)
     return FirstToken(
-        select(chained, before, select(closes, latest, none)), select(chained, f64(-1 - latest), now_s)
+        select(chained, before, select(closes, latest, none)), select(chained, f64(-1 - latest), ends_s(here))
     )
 
 
@@ -106,28 +106,34 @@ def stretch_length(
     batch_tokens: jax.Array,
     candidate: Candidate,
     piece: Piece,
-    composed: jax.Array,
+    composed_here: jax.Array,
     standing: Standing | None,
 ) -> jax.Array:
     """How many decode-only iterations, float64, run before anything can change; 0 if that is not known yet.
 
-    `composed`: the round has granted tokens or closed a batch, so the candidate has not been asked at this boundary.
+    `composed_here`: the round has granted tokens or closed a batch, so the candidate has not been asked at this boundary.
     """
     seats = model.policy.may_join(here.decodes, here.decodes)
     arrived = candidate.arrival_s <= here.now_s
     go = (batch_tokens == 0) & (here.decodes > 0) & ~due(here, shape)
-    go = go & (~composed | ((here.computed == 0) & (~arrived | ~seats)))
+    go = go & (~composed_here | ((here.computed == 0) & (~arrived | ~seats)))
     k = left(here, shape)
     if standing is not None:
         bound = kv.bound(here.decodes, here.context, standing.limit, shape.block_size).iterations
-        k = jnp.minimum(k, select(composed, bound, standing.held.iterations))
+        k = jnp.minimum(k, select(composed_here, bound, standing.held.iterations))
         k = select(standing.barred, jnp.minimum(k, 1), k)
         go = go & ~standing.busy
     if not shape.leap:
         return f64(go & (k >= 1))
     most = jnp.minimum(f64(k), piece.iterations)
     waits = arrived | (here.computed > 0) | ~seats | (candidate.arrival_s == jnp.inf)
-    most = jnp.minimum(most, iterations_until(piece, select(waits, jnp.inf, candidate.arrival_s - here.now_s)))
+    wait_s = select(waits, jnp.inf, candidate.arrival_s - starts_s(here))
+    notice = iterations_until(piece, wait_s)
+    if here.leaving is not None:
+        # noticed when the batch after the one it arrives in is composed, which is a batch ahead of the device
+        notice = select(wait_s <= 0, 1.0, 1 + notice)
+        most = select((here.leaving.requests > 0) & arrived, jnp.minimum(most, 1.0), most)
+    most = jnp.minimum(most, notice)
     if shape.itl:
         most = jnp.minimum(most, iterations_within_spread(piece))
     return select(go & (k >= 1), jnp.floor(most), 0.0)
@@ -135,15 +141,29 @@ def stretch_length(
 
 @phase
 def after_stretch(
-    here: Here, batch_tokens: jax.Array, candidate: Candidate, k: jax.Array, seconds: jax.Array, busy: jax.Array | None
+    here: Here,
+    batch_tokens: jax.Array,
+    candidate: Candidate,
+    k: jax.Array,
+    piece: Piece,
+    composed_here: jax.Array,
+    busy: jax.Array | None,
 ) -> Here:
-    """The boundary after k decode-only iterations; the next arrival's time on an instance with nothing to do."""
-    idle = (here.decodes == 0) & (here.computed == 0) & (batch_tokens == 0) & (candidate.arrival_s < jnp.inf)
+    """The boundary after k decode-only iterations; on an instance with nothing to compose, the end of the batch in
+    flight, else the next arrival."""
+    idle = (here.decodes == 0) & (here.computed == 0) & (batch_tokens == 0) & ~composed_here
     if busy is not None:
         idle = idle & ~busy
     steps = whole(k)
-    return here._replace(
-        now_s=select(idle, jnp.maximum(here.now_s, candidate.arrival_s), here.now_s + seconds),
+    after = composed(here, piece, k)
+    arrives = select(candidate.arrival_s < jnp.inf, jnp.maximum(here.now_s, candidate.arrival_s), here.now_s)
+    leaving = after.leaving
+    if here.free_s is not None:
+        arrives = select(here.free_s > here.now_s, here.free_s, arrives)
+        leaving = leaving and jax.tree.map(lambda count: select(idle, 0, count), leaving)
+    return after._replace(
+        now_s=select(idle, arrives, after.now_s),
+        leaving=leaving,
         iteration=here.iteration + steps,
         context=here.context + steps * here.decodes,
     )
@@ -175,18 +195,26 @@ class Retired(NamedTuple):
     decodes: jax.Array
     context: jax.Array
     last_key: jax.Array
+    leaving: Leaving | None
 
 
 @phase
 def retire(shape: Shape, here: Here, last_key: jax.Array, slot: jax.Array, occupant: jax.Array) -> Retired:
-    """Take the request in `slot` out of the running set."""
+    """Take the request in `slot` out of the running set; its last token comes with the batch composed last."""
     done = slot < shape.slots
     request, offset = unpack(occupant)
+    leaving = here.leaving
+    if leaving is not None:
+        held = kv.ceil_div(offset + here.iteration - 1, shape.block_size)
+        leaving = Leaving(
+            leaving.requests + done, None if leaving.blocks is None else leaving.blocks + select(done, held, 0)
+        )
     return Retired(
         select(done, request, jnp.int32(shape.num_requests)),
         here.decodes - done,
         here.context - select(done, offset + here.iteration, 0),
         select(done, here.next_key, last_key),
+        leaving,
     )
 
 

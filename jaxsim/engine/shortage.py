@@ -13,7 +13,7 @@ from jax import lax
 
 from jaxsim._arrays import phase, rarely, select, take
 from jaxsim.engine import kv
-from jaxsim.engine.compose import Here, due
+from jaxsim.engine.compose import Here, due, left_blocks
 from jaxsim.engine.shape import Shape
 from jaxsim.engine.state import NEVER, Candidate, Columns, Model, Slots, pack, unpack
 
@@ -33,13 +33,13 @@ def near_limit(model: Model, shape: Shape, here: Here, candidate: Candidate) -> 
     """Whether the bound leaves room for doubt: what is held, the candidate whole, and a block more for every decode."""
     known, _ = unpack(candidate.lengths)
     most = kv.bound(here.decodes, here.context, jnp.int32(0), shape.block_size).blocks
-    most = most + kv.ceil_div(known, shape.block_size) + model.pool.watermark_blocks + here.decodes
+    most = most + kv.ceil_div(known, shape.block_size) + model.pool.watermark_blocks + here.decodes + left_blocks(here)
     return (most > model.pool.num_blocks) & (here.decodes > 0)
 
 
 @phase
 def bound(model: Model, shape: Shape, here: Here) -> tuple[kv.Held, jax.Array]:
-    limit = model.pool.num_blocks - kv.ceil_div(here.computed, shape.block_size)
+    limit = model.pool.num_blocks - kv.ceil_div(here.computed, shape.block_size) - left_blocks(here)
     return kv.bound(here.decodes, here.context, limit, shape.block_size), limit
 
 
@@ -66,7 +66,7 @@ def lacks_block(
     """Whether some running request cannot get its blocks for the coming iteration."""
     running = here.computed > 0
     after = select(running, kv.ceil_div(here.computed + tokens, shape.block_size), 0)
-    short = blocks.held.blocks + after > model.pool.num_blocks
+    short = blocks.held.blocks + after + left_blocks(here) > model.pool.num_blocks
     return short & (batch_tokens == 0) & ~due(here, shape) & ~busy
 
 

@@ -78,6 +78,15 @@ class Slots(eqx.Module):
     """When a preempted request emitted its last token, until the gap to its next one is recorded; else -inf."""
 
 
+class Leaving(eqx.Module):
+    """With two batches in flight: requests whose last token is in the one that runs. They keep seats and blocks until
+    the next composition is over, though they are granted nothing in it."""
+
+    requests: Int32[Array, ""]
+    blocks: Int32[Array, ""] | None
+    """None where the pool can never be full."""
+
+
 class Batch(eqx.Module):
     """The iteration being composed. Closed when `tokens` is 0."""
 
@@ -122,7 +131,9 @@ class State(eqx.Module):
 
     # clock
     now_s: Float64[Array, ""]
-    """The iteration boundary the lane stands at."""
+    """The iteration boundary the lane stands at: when the next batch is composed."""
+    free_s: Float64[Array, ""] | None
+    """When the batch composed last ends, with two batches in flight; None where that is `now_s`."""
     iteration: Int32[Array, ""]
     """Iterations so far, plus 1, minus `rebased`."""
     rebased: Int32[Array, ""]
@@ -136,6 +147,7 @@ class State(eqx.Module):
     """Smallest finish key of a decode; NEVER when there is none."""
     last_key: Int32[Array, ""]
     """The finish key that finished last."""
+    leaving: Leaving | None
     # waiting
     head: Int32[Array, ""]
     """The first request that was never admitted."""
@@ -157,6 +169,7 @@ def initial(columns: Columns, model: Model, shape: Shape) -> State:
     counted = shape.counted
     return State(
         now_s=none,
+        free_s=none if model.policy.batches_in_flight == 2 else None,
         iteration=jnp.int32(1),
         rebased=zero,
         decodes=zero,
@@ -164,6 +177,9 @@ def initial(columns: Columns, model: Model, shape: Shape) -> State:
         computed=zero,
         next_key=jnp.int32(NEVER),
         last_key=jnp.int32((1 << shape.slot_bits) - 1),
+        leaving=Leaving(zero, None if shape.kv == "unlimited" else zero)
+        if model.policy.batches_in_flight == 2
+        else None,
         head=zero,
         candidate=Candidate(
             arrival_s=columns.arrival_s[0],

@@ -52,6 +52,11 @@ class AbstractPolicy(abc.ABC):
 
     max_num_seqs: int
 
+    @property
+    def batches_in_flight(self) -> int:
+        """2 if the next batch is composed while one runs, else 1. Structure."""
+        return 1
+
     @abc.abstractmethod
     def grant(self, view: View) -> jax.Array:
         """Tokens the candidate gets in this iteration, int32; 0 closes the batch."""

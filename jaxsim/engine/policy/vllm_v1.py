@@ -52,11 +52,11 @@ class VllmV1(AbstractPolicy):
         check(self, "long_prefill_token_threshold", lambda value: value == 0, "0 (off): it is not supported yet")
         if self.enable_prefix_caching:
             raise ValueError("enable_prefix_caching must be false: prefix caching is not supported yet")
-        if self.async_scheduling:
-            raise ValueError(
-                "async_scheduling must be given as false: asynchronous scheduling (vLLM's default) is not supported "
-                "yet, and its times differ"
-            )
+
+    @property
+    def batches_in_flight(self) -> int:
+        """Asynchronous scheduling composes the next batch while one runs."""
+        return 2 if self.async_scheduling else 1
 
     def grant(self, view: View) -> jax.Array:
         """Rules 1, 2 and 6: the tokens left to compute, cut to the budget left, if seats and blocks allow."""
