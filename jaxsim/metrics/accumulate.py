@@ -1,7 +1,7 @@
 """From chunks of simulated seeds to the summary of a run, in bounded memory."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -107,6 +107,24 @@ class Accumulator:
         self._gap_counts += other._gap_counts
         for mine, others in zip([self._whole, *self._parts], [other._whole, *other._parts], strict=True):
             mine.merge(others)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything added so far as plain arrays by name, to be kept in a file: for `add_state` of another accumulator.
+
+        All seeds must have equally many requests. While percentiles are exact this holds all latencies (32 bytes a
+        request, and as much for each class); then the counts of the sketches that are not zero.
+        """
+        arrays = {"gap_counts": self._gap_counts}
+        for place, view in enumerate([self._whole, *self._parts]):
+            arrays |= {f"{place}.{name}": values for name, values in view.state().items()}
+        return arrays
+
+    def add_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Add what `state` of an accumulator with the same settings gave."""
+        self._gap_counts += arrays["gap_counts"]
+        for place, view in enumerate([self._whole, *self._parts]):
+            mine = f"{place}."
+            view.add_state({name.removeprefix(mine): arrays[name] for name in arrays if name.startswith(mine)})
 
     def summary(self, confidence: float = 0.95) -> dict[str, Any]:
         """The summary of everything added, ready for JSON: `summary.json`.

@@ -116,6 +116,16 @@ class QuantileSketch:
         """Add the counts of another sketch with the same groups."""
         self._counts += other._counts
 
+    def state(self) -> tuple[np.ndarray, np.ndarray]:
+        """The counts that are not zero: their places, ascending, and the counts; int64 both."""
+        counts = self._counts.reshape(-1)
+        places = np.flatnonzero(counts)
+        return places, counts[places]
+
+    def add_state(self, places: np.ndarray, counts: np.ndarray) -> None:
+        """Add what `state` of a sketch with the same groups gave."""
+        self._counts.reshape(-1)[places] += counts
+
     def pool(self) -> BinnedPool:
         """The values counted so far."""
         octave, step = np.divmod(np.arange(_BINS), 1 << _MANTISSA_BITS)

@@ -1,5 +1,6 @@
 """The measured requests of a run, or those of one class, added up chunk by chunk in bounded memory."""
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -72,13 +73,7 @@ class View:
         self._sums.append(
             cluster_sums(table, totals, latencies_s, thresholds_s, self._warmup, self._rate_per_s, self._batches, among)
         )
-        if self._sketches:
-            self._sketch(table.seed, latencies_s)
-            return
-        self._kept.append((table.seed, latencies_s))
-        self._kept_values += sum(column.size for column in latencies_s.values())
-        if self._kept_values > self._exact_limit:
-            self._sketch_kept()
+        self._add_latencies(table.seed, latencies_s)
 
     def merge(self, other: "View") -> None:
         """Add everything another view with the same settings has seen."""
@@ -89,6 +84,38 @@ class View:
             self._sketch_kept()
         for metric, sketch in other._sketches.items():
             self._sketches[metric].merge(sketch)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything added so far, seeds of equal length, as plain arrays by name: for `add_state` of another view."""
+        sums = self.sums
+        arrays = {f"sums.{field.name}": getattr(sums, field.name) for field in dataclasses.fields(sums)}
+        if self._kept:
+            arrays["kept.seed"] = np.concatenate([seed for seed, _ in self._kept])
+            for metric in METRICS:
+                arrays[f"kept.{metric}"] = np.concatenate([values[metric] for _, values in self._kept])
+        for metric, sketch in self._sketches.items():
+            arrays[f"bins.{metric}"], arrays[f"counts.{metric}"] = sketch.state()
+        return arrays
+
+    def add_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Add what `state` of a view with the same settings gave."""
+        names = [field.name for field in dataclasses.fields(ClusterSums)]
+        self._sums.append(ClusterSums(**{name: arrays[f"sums.{name}"] for name in names}))
+        if "kept.seed" in arrays:
+            self._add_latencies(arrays["kept.seed"], {metric: arrays[f"kept.{metric}"] for metric in METRICS})
+        else:
+            self._sketch_kept()
+            for metric, sketch in self._sketches.items():
+                sketch.add_state(arrays[f"bins.{metric}"], arrays[f"counts.{metric}"])
+
+    def _add_latencies(self, seed: np.ndarray, latencies_s: dict[str, np.ndarray]) -> None:
+        if self._sketches:
+            self._sketch(seed, latencies_s)
+            return
+        self._kept.append((seed, latencies_s))
+        self._kept_values += sum(column.size for column in latencies_s.values())
+        if self._kept_values > self._exact_limit:
+            self._sketch_kept()
 
     def _sketch_kept(self) -> None:
         if not self._sketches:

@@ -1,5 +1,7 @@
 """Chunks in any order, exact or sketched, whole or merged: one summary."""
 
+import io
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,19 +17,32 @@ SLO = Slo(ttft_s=0.5, tpot_s=0.03)
 WHOLE = random_table(np.random.default_rng(0), seeds=12, requests=40, first_seed=100)
 
 
-@given(st.permutations(range(12)), st.integers(1, 12), st.sampled_from([0, 700, 10**6]), st.booleans())
-def test_order_and_size_of_chunks_do_not_matter(order: list[int], size: int, exact_limit: int, merged: bool) -> None:
+@given(
+    st.permutations(range(12)),
+    st.integers(1, 12),
+    st.sampled_from([0, 700, 10**6]),
+    st.sampled_from(["added", "merged", "from files"]),
+)
+def test_order_and_size_of_chunks_do_not_matter(order: list[int], size: int, exact_limit: int, how: str) -> None:
     rows = [WHOLE.block(slice(seed, seed + 1)) for seed in order]
     chunks = [RequestTable.concatenate(rows[i : i + size]) for i in range(0, 12, size)]
     settings: dict[str, Any] = {"slo": SLO, "exact_limit": exact_limit, "warmup_requests": 4}
-    if merged:
-        accumulator = accumulated(**settings)
-        for chunk in chunks:
-            accumulator.merge(accumulated(chunk, **settings))
-    else:
-        accumulator = accumulated(*chunks, **settings)
+    accumulator = accumulated(*(chunks if how == "added" else []), **settings)
+    for chunk in chunks if how != "added" else []:
+        part = accumulated(chunk, **settings)
+        if how == "merged":
+            accumulator.merge(part)
+        else:
+            accumulator.add_state(_from_file(part.state()))
     assert accumulator.num_seeds == 12
     assert accumulator.summary() == accumulated(WHOLE, **settings).summary()
+
+
+def _from_file(arrays: dict[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    file.seek(0)
+    return np.load(file, allow_pickle=False)
 
 
 def test_seeds_of_different_lengths_are_weighted_by_their_requests() -> None:
