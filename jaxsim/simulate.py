@@ -175,15 +175,10 @@ class _Job:
         requests = self._scenario.workload.draw(numbers) if self._given is None else _rows(self._given, rows)
         accepted = ~self._rejected(requests)
         started, compiled = time.perf_counter(), PROGRAMS.compile_seconds
-        records = fleet.simulate(
-            self._groups,
-            self._scenario.cluster.router,
-            requests,
-            accepted,
-            leap=self._scenario.engine.leap,
-            workers=self._workers,
-            progress=progress,
+        served = fleet.Fleet(
+            self._groups, self._scenario.cluster.router, requests, accepted, self._scenario.engine.leap
         )
+        [records] = fleet.simulate([served], self._workers, progress)
         compiling = PROGRAMS.compile_seconds - compiled
         self.compile_seconds += compiling
         self.run_seconds += time.perf_counter() - started - compiling

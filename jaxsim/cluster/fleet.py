@@ -16,6 +16,25 @@ from jaxsim.workload import Requests
 
 
 @dataclass(frozen=True, eq=False)
+class Fleet:
+    """One fleet and the requests of its seeds.
+
+    Attributes:
+        groups: the instances, numbered in this order.
+        router: which instance a request goes to.
+        requests: of R seeds.
+        accepted: bool `[R, N]`, requests that are served; the others are not routed.
+        leap: advance whole stretches at once.
+    """
+
+    groups: Sequence[InstanceGroup]
+    router: StaticRouter
+    requests: Requests
+    accepted: np.ndarray
+    leap: bool
+
+
+@dataclass(frozen=True, eq=False)
 class FleetRecords:
     """What R seeds of N requests recorded, in the requests' order; per seed summed over the instances.
 
@@ -51,32 +70,39 @@ class FleetRecords:
 
 
 def simulate(
-    groups: Sequence[InstanceGroup],
-    router: StaticRouter,
-    requests: Requests,
-    accepted: np.ndarray,
-    *,
-    leap: bool,
+    fleets: Sequence[Fleet],
     workers: Sequence[_loop.Worker],
     progress: Callable[[float], None] = lambda share: None,
-) -> FleetRecords:
-    """Simulate every seed.
+) -> list[FleetRecords]:
+    """Simulate every seed of every fleet; instances of equal structure run side by side, whosever they are.
 
     Args:
-        groups: the instances, numbered in this order.
-        router: which instance a request goes to.
-        requests: of R seeds.
-        accepted: bool `[R, N]`, requests that are served; the others are not routed.
-        leap: advance whole stretches at once.
+        fleets: what to simulate.
         workers: where to run.
         progress: called with the share of the work that was just finished.
     """
+    work = []
+    for fleet in fleets:
+        records = _empty(fleet)
+        work.append((fleet, records, _lanes_of(fleet, records.instance)))
+    sets = [group.lanes for _, _, groups in work for group in groups]
+    total = sum(len(one.requests.arrival_s) for one in sets)
+    found = iter(lanes.simulate(sets, workers, lambda count: progress(count / total)))
+    for fleet, records, groups in work:
+        for group in groups:
+            _collect(fleet, records, group, next(found))
+    return [records for _, records, _ in work]
+
+
+def _empty(fleet: Fleet) -> FleetRecords:
+    """Records of a fleet before anything has run."""
+    requests = fleet.requests
     seeds, count = requests.arrival_s.shape
-    instances = sum(group.count for group in groups)
-    instance = np.where(accepted, router.assign(accepted, requests.routing_uniform, instances), np.int32(-1))
+    instances = sum(group.count for group in fleet.groups)
+    routed = fleet.router.assign(fleet.accepted, requests.routing_uniform, instances)
     per_seed = {"iterations": np.int64, "rounds": np.int64, "recomputed_tokens": np.int64, "status": np.int32}
-    fleet = FleetRecords(
-        instance=instance.astype(np.int32),
+    return FleetRecords(
+        instance=np.where(fleet.accepted, routed, np.int32(-1)).astype(np.int32),
         output_tokens=requests.output_tokens.copy(),
         first_scheduled_s=np.full((seeds, count), np.nan),
         first_token_s=np.full((seeds, count), np.nan),
@@ -87,15 +113,6 @@ def simulate(
         makespan_s=np.zeros(seeds),
         **{name: np.zeros(seeds, dtype) for name, dtype in per_seed.items()},
     )
-    first = 0
-    for group in groups:
-        streams = _streams(instance, range(first, first + group.count))
-        first += group.count
-        if not streams.shape[-1]:
-            continue
-        share = group.count / instances / streams.shape[0]
-        _run_group(group, requests, streams, fleet, leap, workers, lambda lanes, s=share: progress(lanes * s))
-    return fleet
 
 
 def _streams(instance: np.ndarray, numbers: range) -> np.ndarray:
@@ -110,53 +127,70 @@ def _streams(instance: np.ndarray, numbers: range) -> np.ndarray:
         stream[row, np.cumsum(mine, axis=1)[row, place] - 1] = place
         places.append(stream)
     width = max(stream.shape[1] for stream in places)
+    if width < count:
+        width = min(count, _rounded_up(width))
     return np.concatenate([np.pad(s, ((0, 0), (0, width - s.shape[1])), constant_values=count) for s in places])
 
 
-def _run_group(
-    group: InstanceGroup,
-    requests: Requests,
-    streams: np.ndarray,
-    fleet: FleetRecords,
-    leap: bool,
-    workers: Sequence[_loop.Worker],
-    progress: Callable[[int], None],
-) -> None:
+def _rounded_up(width: int) -> int:
+    """At most 1/8 more, of few different values: routed streams differ in length, and each length is a program."""
+    step = max(1, 1 << (width.bit_length() - 4))
+    return -(-width // step) * step
+
+
+@dataclass(frozen=True, eq=False)
+class _GroupLanes:
+    """The lanes of one group of instances, instance by instance, and which request each place of them is."""
+
+    group: InstanceGroup
+    streams: np.ndarray
+    lanes: lanes.LaneSet
+
+
+def _lanes_of(fleet: Fleet, instance: np.ndarray) -> list[_GroupLanes]:
+    """The lanes of every group that serves any request."""
+    requests = fleet.requests
     seeds, count = requests.arrival_s.shape
-    seed = np.tile(np.arange(seeds), group.count)[:, None]
-    there = streams < count
-    place = np.minimum(streams, count - 1)
+    found, first = [], 0
+    for group in fleet.groups:
+        streams = _streams(instance, range(first, first + group.count))
+        first += group.count
+        if not streams.shape[1]:
+            continue
+        seed = np.tile(np.arange(seeds), group.count)[:, None]
+        there = streams < count
+        place = np.minimum(streams, count - 1)
+        prompt_tokens = np.where(there, requests.prompt_tokens[seed, place], 0)
+        emitted = group.policy.emitted(prompt_tokens, requests.output_tokens[seed, place])
+        served = lanes.LaneRequests(
+            arrival_s=np.where(there, requests.arrival_s[seed, place], np.inf),
+            prompt_tokens=prompt_tokens,
+            output_tokens=np.where(there, emitted, 0).astype(np.int32),
+        )
+        most_slots = min(group.policy.max_num_seqs, streams.shape[1])
+        kv = _kv_mode(group, served, there, most_slots)
+        shape = Shape(
+            num_requests=streams.shape[1], slots=most_slots, block_size=group.block_size, kv=kv, leap=fleet.leap
+        )
+        found.append(_GroupLanes(group, streams, lanes.LaneSet(group.model(), served, shape)))
+    return found
 
-    def column(values: np.ndarray, padding: float) -> np.ndarray:
-        return np.where(there, values[seed, place], values.dtype.type(padding))
 
-    prompt_tokens = column(requests.prompt_tokens, 0)
-    emitted = np.where(there, group.policy.emitted(prompt_tokens, column(requests.output_tokens, 0)), 0)
-    lane_requests = lanes.LaneRequests(
-        arrival_s=column(requests.arrival_s, np.inf),
-        prompt_tokens=prompt_tokens,
-        output_tokens=emitted.astype(np.int32),
-    )
-    most_slots = min(group.policy.max_num_seqs, streams.shape[1])
-    shape = Shape(
-        num_requests=streams.shape[1],
-        slots=most_slots,
-        block_size=group.block_size,
-        kv=_kv_mode(group, lane_requests, there, most_slots),
-        leap=leap,
-    )
-    records = lanes.simulate(group.model(), lane_requests, shape, most_slots, workers, progress)
-
-    row, place = np.broadcast_to(seed, streams.shape)[there], streams[there]
-    fleet.output_tokens[row, place] = lane_requests.output_tokens[there]
+def _collect(fleet: Fleet, into: FleetRecords, group: _GroupLanes, records: lanes.LaneRecords) -> None:
+    """Put what a group's lanes recorded in the order of the requests; add up what is per seed."""
+    seeds, count = fleet.requests.arrival_s.shape
+    there = group.streams < count
+    seed = np.broadcast_to(np.tile(np.arange(seeds), group.group.count)[:, None], there.shape)
+    row, place = seed[there], group.streams[there]
+    into.output_tokens[row, place] = group.lanes.requests.output_tokens[there]
     for name in ("first_scheduled_s", "first_token_s", "finish_s", "preemptions"):
-        getattr(fleet, name)[row, place] = getattr(records, name)[there]
+        getattr(into, name)[row, place] = getattr(records, name)[there]
     for name in ("itl_counts", "kv_token_seconds", "iterations", "recomputed_tokens"):
         values = getattr(records, name)
-        getattr(fleet, name)[:] += values.reshape(group.count, seeds, *values.shape[1:]).sum(axis=0)
+        getattr(into, name)[:] += values.reshape(group.group.count, seeds, *values.shape[1:]).sum(axis=0)
     for name in ("makespan_s", "rounds", "status"):
-        values = getattr(records, name).reshape(group.count, seeds)
-        np.maximum(getattr(fleet, name), values.max(axis=0), out=getattr(fleet, name))
+        values = getattr(records, name).reshape(group.group.count, seeds)
+        np.maximum(getattr(into, name), values.max(axis=0), out=getattr(into, name))
 
 
 def _kv_mode(

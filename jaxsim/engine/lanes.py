@@ -105,6 +105,11 @@ class LaneRecords:
             itl_counts=np.empty((lanes, ITL_BINS), np.int32),
         )
 
+    def split(self, ends: np.ndarray) -> "list[LaneRecords]":
+        """The records of consecutive lanes, cut at `ends`."""
+        parts = {field.name: np.split(getattr(self, field.name), ends) for field in dataclasses.fields(self)}
+        return [LaneRecords(**dict(zip(parts, part, strict=True))) for part in zip(*parts.values(), strict=True)]
+
     def put(self, lanes: np.ndarray, records: "LaneRecords") -> None:
         """Copy in the records of some lanes."""
         for field in dataclasses.fields(self):
@@ -184,42 +189,82 @@ def _lane(columns: Columns) -> Columns:
     return jax.tree.map(lambda column: column[0], columns)
 
 
-def simulate(
-    model: Model,
-    requests: LaneRequests,
-    shape: Shape,
-    most_slots: int,
-    workers: Sequence[_loop.Worker],
-    progress: Callable[[int], None] = lambda lanes: None,
-) -> LaneRecords:
-    """Run lanes that share their structure.
+@dataclass(frozen=True, eq=False)
+class LaneSet:
+    """Lanes of one model.
 
-    Lanes are run with few slots first; those that need more are run again with more. Results do not depend on the
-    tiling, the number of workers or the number of slots.
+    Attributes:
+        model: its numbers as 0-d arrays.
+        requests: of L lanes.
+        shape: with slots that are enough for any lane; the lanes are run with fewer first.
+    """
+
+    model: Model
+    requests: LaneRequests
+    shape: Shape
+
+
+def simulate(
+    sets: Sequence[LaneSet], workers: Sequence[_loop.Worker], progress: Callable[[int], None] = lambda lanes: None
+) -> list[LaneRecords]:
+    """Run lanes, side by side where their structure is equal.
+
+    Lanes are run with few slots first; those that need more are run again with more. Results do not depend on which
+    lanes share a tile, the number of workers or the number of slots.
 
     Args:
-        model: numbers as 0-d arrays, or `[L]` where lanes differ.
-        requests: of L lanes.
-        shape: `num_requests` and `slots` are set here.
-        most_slots: slots that are enough for any lane.
+        sets: the lanes.
         workers: where to run.
         progress: called with the number of lanes that finished.
 
     Returns:
-        Records of all L lanes.
+        The records of each set.
 
     Raises:
         KeyboardInterrupt: the user stopped the run.
     """
-    lanes, num_requests = requests.arrival_s.shape
-    records = LaneRecords.empty(lanes, num_requests)
-    most_slots = min(most_slots, num_requests)
-    todo = {dataclasses.replace(shape, num_requests=num_requests, slots=_slots(32, most_slots)): np.arange(lanes)}
+    alike: dict[object, list[int]] = {}
+    for place, one in enumerate(sets):
+        kind = (one.shape, jax.tree.structure(one.model))
+        alike.setdefault(kind, []).append(place)
+    found: dict[int, LaneRecords] = {}
+    for places in alike.values():
+        joined = _join([sets[place] for place in places])
+        records = _simulate_alike(joined, workers, progress)
+        ends = np.cumsum([len(sets[place].requests.arrival_s) for place in places])
+        found |= dict(zip(places, records.split(ends[:-1]), strict=True))
+    return [found[place] for place in range(len(sets))]
+
+
+def _join(sets: list[LaneSet]) -> LaneSet:
+    """One set of the lanes of all; numbers in which models differ become one per lane."""
+    lanes = [len(one.requests.arrival_s) for one in sets]
+
+    def number(*values: np.ndarray) -> np.ndarray:
+        return values[0] if len({value.item() for value in values}) == 1 else np.repeat(np.stack(values), lanes)
+
+    model = jax.tree.map(number, *(one.model for one in sets))
+    columns = {
+        field.name: np.concatenate([getattr(one.requests, field.name) for one in sets])
+        for field in dataclasses.fields(LaneRequests)
+    }
+    return LaneSet(model, LaneRequests(**columns), sets[0].shape)
+
+
+def _simulate_alike(
+    lanes: LaneSet, workers: Sequence[_loop.Worker], progress: Callable[[int], None]
+) -> LaneRecords:
+    count, num_requests = lanes.requests.arrival_s.shape
+    records = LaneRecords.empty(count, num_requests)
+    most_slots = lanes.shape.slots
+    # lanes with equally many requests share tiles, so that few wait for the slowest
+    by_length = np.argsort(np.isfinite(lanes.requests.arrival_s).sum(axis=1), kind="stable")
+    todo = {dataclasses.replace(lanes.shape, slots=_slots(32, most_slots)): by_length}
     stop = threading.Event()
     try:
         while todo:
             tried, places = todo.popitem()
-            run = functools.partial(_run_tile, model, requests, tried, stop)
+            run = functools.partial(_run_tile, lanes.model, lanes.requests, tried, stop)
             for tile, found in _loop.map_tiles(run, _tiles(places, num_requests, len(workers)), list(workers)):
                 records.put(tile, found)
                 crowded = found.status == LaneStatus.SLOTS_EXCEEDED
