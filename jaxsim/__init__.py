@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from jaxsim.analysis.compare import compare as compare
     from jaxsim.analysis.monte_carlo import monte_carlo as monte_carlo
     from jaxsim.analysis.queueing import queueing as queueing
+    from jaxsim.analysis.trace_describe import describe_trace as describe_trace
+    from jaxsim.analysis.trace_fit import fit_trace as fit_trace
+    from jaxsim.analysis.validate import validate as validate
     from jaxsim.config.errors import ScenarioError as ScenarioError
     from jaxsim.config.io import dump_scenario as dump_scenario
     from jaxsim.config.io import load_scenario as load_scenario
@@ -40,12 +43,15 @@ _HOMES = {
     "ScenarioError": "config.errors",
     "Slo": "specs",
     "compare": "analysis.compare",
+    "describe_trace": "analysis.trace_describe",
     "dump_scenario": "config.io",
+    "fit_trace": "analysis.trace_fit",
     "load_scenario": "config.io",
     "monte_carlo": "analysis.monte_carlo",
     "parse_scenario": "config.io",
     "queueing": "analysis.queueing",
     "run": "simulate",
+    "validate": "analysis.validate",
 }
 
 

@@ -158,7 +158,7 @@ class TraceAnswer(Answer):
         return ax
 
 
-def describe(trace: Trace) -> TraceAnswer:
+def describe_trace(trace: Trace) -> TraceAnswer:
     """The statistics of a trace, read with the options of the component.
 
     Raises:

@@ -164,7 +164,7 @@ class TraceFitAnswer(Answer):
         return ax
 
 
-def fit(trace: Trace) -> TraceFitAnswer:
+def fit_trace(trace: Trace) -> TraceFitAnswer:
     """A synthetic workload that reproduces the rate, burstiness, lengths and correlation of a trace.
 
     The arrival process is chosen by its draws (`trace_fits.fit_arrivals`). Lengths come from textbook distributions if

@@ -26,7 +26,7 @@ def tell(args: argparse.Namespace, analyse: Callable[[Progress], "Answer"], labe
     check_folder(args.out)
     if args.table == "parquet":
         check_tables("--table parquet")
-    with of_file(args.scenario), progress_bar(label, wanted=not args.no_progress) as progress:
+    with of_file(getattr(args, "scenario", "")), progress_bar(label, wanted=not args.no_progress) as progress:
         answer = analyse(progress)
     written = answer.save(args.out, args.table) if args.out else []
     if args.json:

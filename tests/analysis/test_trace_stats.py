@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from jaxsim.analysis import trace_fits
-from jaxsim.analysis.trace_describe import describe
-from jaxsim.analysis.trace_fit import fit
+from jaxsim.analysis.trace_describe import describe_trace
+from jaxsim.analysis.trace_fit import fit_trace
 from jaxsim.analysis.trace_stats import (
     counts_per_window,
     dispersion,
@@ -93,7 +93,7 @@ def trace(tmp_path):
 
 def test_fit_keeps_the_correlation_of_parametric_lengths(trace):
     joint = Correlated(prompt_tokens=LOGNORMAL, output_tokens=OUTPUT, correlation=0.6)
-    answer = fit(trace(Synthetic(num_requests=4000, arrivals=a.Poisson(rate=4.0), lengths=joint).draw([2])))
+    answer = fit_trace(trace(Synthetic(num_requests=4000, arrivals=a.Poisson(rate=4.0), lengths=joint).draw([2])))
     assert isinstance(answer.workload.lengths, Correlated)
     assert answer.workload.lengths.correlation == pytest.approx(0.6, abs=0.05)
     assert answer.workload.arrivals.kind == "poisson" and answer.workload.num_requests == 4000
@@ -109,7 +109,7 @@ def test_fit_resamples_lengths_that_no_distribution_is_close_to(trace, tmp_path)
     drawn = mixed.draw([3])
     drawn.prompt_tokens[0][:] = np.where(kind, 50, 3000) + drawn.prompt_tokens[0] // 100
     drawn.output_tokens[0][:] = np.where(kind, 900, 20) + drawn.output_tokens[0] // 100
-    answer = fit(trace(drawn))
+    answer = fit_trace(trace(drawn))
     assert isinstance(answer.workload.lengths, Pairs)
     by_name = {row["statistic"]: row for row in answer.rows}
     assert by_name["rank correlation"]["fit"] == pytest.approx(by_name["rank correlation"]["trace"], abs=0.05)
@@ -130,9 +130,9 @@ def test_fit_of_a_list_of_lengths_says_that_arrivals_are_made_up(tmp_path):
     (tmp_path / "lengths.csv").write_text(
         "prompt_len,output_len\n" + "".join(f"{i % 7 + 1},{i % 5 + 1}\n" for i in range(70))
     )
-    answer = fit(Trace(path=tmp_path / "lengths.csv"))
+    answer = fit_trace(Trace(path=tmp_path / "lengths.csv"))
     assert answer.workload.arrivals == a.Poisson(rate=1.0) and "set the arrivals yourself" in answer.warnings[-1]
-    described = describe(Trace(path=tmp_path / "lengths.csv"))
+    described = describe_trace(Trace(path=tmp_path / "lengths.csv"))
     assert described.span_s is None and "does not say when they arrive" in described.sentences[0]
     assert [row["quantity"] for row in described.rows] == ["prompt (tokens)", "output (tokens)"]
 
@@ -143,14 +143,14 @@ def test_the_fitted_yaml_is_a_workload(trace):
     drawn = Synthetic(
         num_requests=2000, arrivals=a.Gamma(rate=4.0, cv=3.0), prompt_tokens=LOGNORMAL, output_tokens=OUTPUT
     )
-    answer = fit(trace(drawn.draw([4])))
+    answer = fit_trace(trace(drawn.draw([4])))
     data = yaml.safe_load(answer.to_yaml())
     assert parse_scenario({**data, "cluster": CLUSTER}).workload == answer.workload
 
 
 def test_describe(trace, tmp_path):
     drawn = Synthetic(num_requests=3000, arrivals=a.Poisson(rate=4.0), prompt_tokens=LOGNORMAL, output_tokens=OUTPUT)
-    answer = describe(trace(drawn.draw([5])))
+    answer = describe_trace(trace(drawn.draw([5])))
     assert answer.requests == 3000 and answer.rate_per_s == pytest.approx(4, rel=0.1)
     assert answer.gap_cv == pytest.approx(1, abs=0.1) and abs(answer.correlation) < 0.06
     assert set(answer.dispersion) == {1.0, 10.0} and answer.gap_fits[0].ks < 0.03
@@ -165,9 +165,9 @@ def test_describe_of_prefixes_classes_and_sessions(tmp_path):
         '{"timestamp": 0, "input_length": 1000, "output_length": 5, "hash_ids": [1, 2], "session_id": "s"}\n'
         '{"timestamp": 9, "input_length": 1000, "output_length": 5, "hash_ids": [1, 3], "session_id": "s"}\n'
     )
-    answer = describe(Trace(path=tmp_path / "m.jsonl"))
+    answer = describe_trace(Trace(path=tmp_path / "m.jsonl"))
     assert answer.prefixes.shared_token_share == 0.256 and answer.sessions == 1
     (tmp_path / "c.csv").write_text("arrival_s,prompt_tokens,output_tokens,class\n0,1,1,a\n1,1,1,b\n2,1,1,a\n3,1,1,a\n")
-    assert describe(Trace(path=tmp_path / "c.csv")).classes == {"a": 3, "b": 1}
+    assert describe_trace(Trace(path=tmp_path / "c.csv")).classes == {"a": 3, "b": 1}
     (tmp_path / "b.csv").write_text("arrival_s,prompt_tokens,output_tokens\n2,1,1\n2,5,1\n")
-    assert "all at the same time" in describe(Trace(path=tmp_path / "b.csv")).sentences[0]
+    assert "all at the same time" in describe_trace(Trace(path=tmp_path / "b.csv")).sentences[0]

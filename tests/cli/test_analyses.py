@@ -11,6 +11,7 @@ from tests.cli.scenarios import SMALL
 
 COMMANDS = {
     "queueing": "queueing {file} --simulate",
+    "compare": "compare {file} --with latency.base_s=6e-3 --statistic ttft_s.mean --statistic e2e_s.p90",
 }
 
 
@@ -48,3 +49,14 @@ def test_an_analysis_says_and_writes_its_answer(
 def test_out_is_checked_before_the_work(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["queueing", str(file), "--out", str(file)]) == 2
     assert capsys.readouterr().err == f"jaxsim: error: --out {file}: {file} is a file; --out needs a folder\n"
+
+
+def test_run_to_a_precision(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["run", str(file), "--precision", "e2e_s.mean=1%", "--out", str(out)]) == 0
+    told = capsys.readouterr()
+    assert "mean E2E is" in told.out and "jaxsim: note: mean E2E to ±0.01: about" in told.err
+    names = ["manifest.json", "monte_carlo.csv", "monte_carlo.json", "monte_carlo.png", "requests.csv", "summary.json"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    low, high = json.loads((out / "summary.json").read_text())["e2e_s"]["mean_ci"]
+    assert (high - low) / (high + low) < 0.01
