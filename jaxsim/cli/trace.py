@@ -109,18 +109,18 @@ def _columns(text: str) -> dict[str, str]:
 
 def _describe(args: argparse.Namespace) -> int:
     def analyse(progress: Progress) -> Any:
-        from jaxsim.analysis.trace_describe import describe
+        from jaxsim.analysis.trace_describe import describe_trace
 
-        return describe(_trace(args))
+        return describe_trace(_trace(args))
 
     return tell(args, analyse, "trace")
 
 
 def _fit(args: argparse.Namespace) -> int:
     def analyse(progress: Progress) -> Any:
-        from jaxsim.analysis.trace_fit import fit
+        from jaxsim.analysis.trace_fit import fit_trace
 
-        return fit(_trace(args))
+        return fit_trace(_trace(args))
 
     if args.out or args.json:
         return tell(args, analyse, "fit")

@@ -109,8 +109,15 @@ def read_columns(table: Table, fields: Mapping[str, Field], skip_invalid: bool) 
     for column, field in fields.items():
         if column not in table.columns:
             continue
+        texts = table.columns[column]
+        try:
+            if field.read_all is not None:
+                values[column] = field.read_all(texts).tolist()
+                continue
+        except (ValueError, OverflowError):
+            pass  # one value at a time will tell which
         values[column] = []
-        for row, text in enumerate(table.columns[column]):
+        for row, text in enumerate(texts):
             try:
                 empty = field.default is not REQUIRED and (text == "" or text is None)
                 values[column].append(field.default if empty else field.read(text))
