@@ -78,7 +78,7 @@ def read(path: str, formats: Sequence[TraceFormat], on_invalid: str = "error") -
             f"{path}: {len(columns.skipped):,} of {len(table.places):,} rows are not valid and were left out "
             f"(on_invalid: skip); the first: {columns.skipped[0].removeprefix(f'{path}: ')}"
         )
-    if unknown and content.document is None:
+    if unknown and content.document is None and not any("." in name for name in unknown):  # sections hold much else
         notices.append(f"{path}: columns that a {form.name} trace does not have were ignored: {', '.join(unknown)}")
     return dataclasses.replace(rows, row=np.array(columns.rows, np.int32)[rows.row], notices=tuple(notices))
 

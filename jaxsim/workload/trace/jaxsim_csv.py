@@ -28,7 +28,8 @@ class JaxsimCsv(TraceFormat):
     `arrival_s` counts seconds from the start of the run and need not begin at 0. `id`, `class` and `session` are text
     (ids differ from each other), `priority` is a whole number; token ids are whole numbers separated by spaces, checked
     but not otherwise used as long as no model of prefixes needs them. Measured requests also say when the engine took
-    them in (`queued_s`) and when tokens arrived (`first_token_s`, `finish_s`), which `jaxsim validate` compares.
+    them in (`queued_s`) and when tokens arrived (`first_token_s`, `finish_s`), which `jaxsim validate` compares. So the
+    `requests.csv` of a `jaxsim run` with one seed is a trace, too.
     """
 
     name = "jaxsim_csv"
@@ -43,11 +44,16 @@ class JaxsimCsv(TraceFormat):
         "queued_s": SECONDS_OR_NONE,
         "first_token_s": SECONDS_OR_NONE,
         "finish_s": SECONDS_OR_NONE,
+        "seed": INTEGER,
     }
-    ignored = ("request", "first_scheduled_s")
+    ignored = (
+        *("request", "first_scheduled_s", "instance", "decode_instance", "preemptions", "cached_tokens", "status"),
+        "class_index",
+    )
 
     def rows(self, columns: Columns) -> Rows:
         _check_ids(columns)
+        _check_one_seed(columns)
         table = columns.table.columns
         more: dict[str, Any] = {}
         if "priority" in columns:
@@ -74,6 +80,14 @@ def _check_ids(columns: Columns) -> None:
         if first.setdefault(text, index) != index:
             other = columns.table.where(columns.rows[first[text]]).partition(" (")[0]
             raise columns.error(index, "id", f"unlike that of {other}: ids must differ")
+
+
+def _check_one_seed(columns: Columns) -> None:
+    """The requests of a `jaxsim run` are a trace too, but only those of one seed."""
+    seeds = columns.get("seed") or [0]
+    other = next((index for index, seed in enumerate(seeds) if seed != seeds[0]), None)
+    if other is not None:
+        raise columns.error(other, "seed", f"{seeds[0]}, as in the rows before: a trace is one run")
 
 
 def write(rows: Rows, file: TextIO) -> None:

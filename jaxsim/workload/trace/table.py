@@ -128,7 +128,8 @@ def read_columns(table: Table, fields: Mapping[str, Field], skip_invalid: bool) 
                 values[column].append(None)
                 invalid.setdefault(row, error)
     if len(invalid) == count:
-        raise TraceError(f"{table.path}: none of the {count:,} rows is valid; the first: {invalid[0]}")
+        first = str(invalid[0]).removeprefix(f"{table.path}: ")
+        raise TraceError(f"{table.path}: none of the {count:,} rows is valid; the first: {first}")
     rows = range(count)
     if invalid:
         rows = [row for row in rows if row not in invalid]  # type: ignore[assignment]
