@@ -236,8 +236,17 @@ def after_grant(here: Here, candidate: Candidate, tokens: jax.Array, joins: jax.
     )
 
 
+@phase
+def gone_key(shape: Shape, here: Here, last_key: jax.Array) -> jax.Array:
+    """The largest finish key of a slot that is free: requests whose last token is in flight keep theirs."""
+    if here.leaving is None:
+        return last_key
+    before = (here.iteration << shape.slot_bits) - 1
+    return select(here.leaving.requests > 0, jnp.minimum(last_key, before), last_key)
+
+
 @over_slots
 def free_slot(finish_key: jax.Array, last_key: jax.Array) -> jax.Array:
-    """The first slot whose request has left, S when there is none."""
+    """The first free slot, S when there is none."""
     slots = finish_key.shape[0] - 1
     return jnp.min(select(finish_key[:-1] <= last_key, lax.iota(jnp.int32, slots), jnp.int32(slots)))

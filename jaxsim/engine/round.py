@@ -20,10 +20,10 @@ import jax.numpy as jnp
 
 from jaxsim._arrays import add_each, phase, put, put_add, put_min, put_slot, select, take, take_slot
 from jaxsim._status import LaneStatus
-from jaxsim.engine import compose, settle, shortage
+from jaxsim.engine import compose, kv, settle, shortage
 from jaxsim.engine.compose import Here
 from jaxsim.engine.shape import Shape
-from jaxsim.engine.state import NEVER, Candidate, Columns, Model, Shortage, Slots, State, pack, unpack
+from jaxsim.engine.state import NEVER, Candidate, Columns, Leaving, Model, Shortage, Slots, State, pack, unpack
 
 
 def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], State]:
@@ -76,7 +76,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         granted = compose.granted_now(shape, here, candidate, tokens)
         batch = compose.extend(model, here, batch, candidate, granted)
         joins = compose.completes(here, candidate, granted)
-        slot = compose.free_slot(slots.finish_key, state.last_key)
+        slot = compose.free_slot(slots.finish_key, compose.gone_key(shape, here, state.last_key))
         seating = _seat(shape, here, candidate, request, joins, slot, None if relief is None else relief.victim)
         here = compose.after_grant(here, candidate, granted, joins)
         slots = replace(
@@ -163,7 +163,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
             candidate=candidate,
             batch=replace(batch, tokens=open_tokens, first_token_of=first_token_of),
             slots=slots,
-            shortage=None if relief is None else relief.shortage(preempted, composed | (k > 0), retired.decodes),
+            shortage=None if relief is None else relief.shortage(preempted, here, composed | (k > 0), retired.decodes),
             records=records,
             exceeded=exceeded,
         )
@@ -213,6 +213,7 @@ def _seat(
     if victim is not None:
         evicted = victim.slot < no_slot
         slot = select(evicted, victim.slot, slot)
+        key = select(evicted & victim.left, 0, key)
         occupant = select(evicted, pack(victim.request, victim.known), occupant)
     return Seating(slot, key, occupant, first, exceeded)
 
@@ -234,12 +235,15 @@ class Relief(NamedTuple):
     preemptions: jax.Array
     recomputed_tokens: jax.Array
 
-    def shortage(self, preempted: jax.Array, iterated: jax.Array, decodes: jax.Array) -> Shortage:
-        """The state to carry on: nobody is barred once an iteration has run, or when nobody is left to run one."""
+    def shortage(self, preempted: jax.Array, here: Here, iterated: jax.Array, decodes: jax.Array) -> Shortage:
+        """The state to carry on: nobody is barred once an iteration was composed, or when none can be and none runs."""
+        awaited = decodes > 0
+        if here.free_s is not None:
+            awaited = awaited | (here.free_s > here.now_s)
         return Shortage(
             preempted=preempted,
             unrecorded=self.unrecorded,
-            barred=self.barred & ~iterated & (decodes > 0),
+            barred=self.barred & ~iterated & awaited,
             preemptions=self.preemptions,
             recomputed_tokens=self.recomputed_tokens,
         )
@@ -257,12 +261,15 @@ def _relieve(
     drops, evicts = short & (here.computed > 0), short & (here.computed == 0)
     victim = shortage.last_admitted(shape, here, evicts, state.slots, state.last_key)
     lost = select(drops, state.candidate.request, victim.request)
+    left = victim.left
+    stops = evicts & ~left
+    known = select(left, 0, victim.known)
     busy = short | first
     relief = Relief(
         short=short,
         busy=busy,
         victim=victim,
-        preempted=was.preempted + evicts,
+        preempted=was.preempted + stops,
         barred=was.barred | short,
         recording=recording,
         unrecorded=was.unrecorded,
@@ -270,13 +277,16 @@ def _relieve(
         preemptions=put_add(was.preemptions, lost, jnp.int32(1)),
         recomputed_tokens=was.recomputed_tokens
         + select(drops, here.computed, 0)
-        + select(evicts, victim.known - 1, 0),
+        + select(stops, known - 1, 0),
     )
     after = here._replace(
-        decodes=here.decodes - evicts,
-        context=here.context - victim.known,
+        decodes=here.decodes - stops,
+        context=here.context - known,
         computed=select(drops, 0, here.computed),
     )
+    if here.leaving is not None and here.leaving.blocks is not None:
+        freed = select(left, kv.ceil_div(victim.known - 1, shape.block_size), 0)
+        after = after._replace(leaving=Leaving(here.leaving.requests - left, here.leaving.blocks - freed))
     return select(busy, 0, tokens), after, relief
 
 
@@ -287,7 +297,7 @@ def _note_gap(
     if relief.recording is None or relief.unrecorded is None or slots.last_token_s is None:
         return slots, relief
     gap = shortage.unrecorded_gap(shape, relief.recording, slots)
-    evicted = relief.victim.slot < shape.slots
+    evicted = (relief.victim.slot < shape.slots) & ~relief.victim.left
     place = select(evicted, relief.victim.slot, gap.slot)
     slots = replace(slots, last_token_s=put_slot(slots.last_token_s, place, select(evicted, compose.ends_s(here), -jnp.inf)))
     return slots, relief._replace(

@@ -78,31 +78,39 @@ class Victim(NamedTuple):
     request: jax.Array
     known: jax.Array
     """Its prompt and what it has emitted."""
+    left: jax.Array | bool
+    """Its last token is in flight: it loses its blocks, but waits for nothing."""
 
 
 def last_admitted(shape: Shape, here: Here, needed: jax.Array, slots: Slots, last_key: jax.Array) -> Victim:
-    """The decode that was admitted last, where one must be preempted."""
-    none = Victim(jnp.int32(shape.slots), jnp.int32(shape.num_requests), jnp.int32(0))
+    """The running request that was admitted last, where one must be preempted."""
+    false = jnp.bool_(False)
+    none = Victim(jnp.int32(shape.slots), jnp.int32(shape.num_requests), jnp.int32(0), false)
+    leaving = false if here.leaving is None else here.leaving.requests > 0
 
-    def find(key: jax.Array, packed: jax.Array, last: jax.Array, iteration: jax.Array) -> Victim:
-        live = (key[:-1] > last) & (key[:-1] < NEVER)
+    def find(
+        key: jax.Array, packed: jax.Array, last: jax.Array, iteration: jax.Array, leaving: jax.Array
+    ) -> Victim:
+        decoding = (key[:-1] > last) & (key[:-1] < NEVER)
+        lingers = (key[:-1] <= last) & ((key[:-1] >> shape.slot_bits) == iteration) & leaving
         # packed by request first: the largest is the last admitted
-        latest = jnp.max(select(live, packed[:-1], jnp.int64(-1)))
+        latest = jnp.max(select(decoding | lingers, packed[:-1], jnp.int64(-1)))
+        found = (decoding | lingers) & (packed[:-1] == latest)
         request, offset = unpack(latest)
-        return Victim(_place(live & (packed[:-1] == latest)), request, offset + iteration)
+        return Victim(_place(found), request, offset + iteration, jnp.any(found & lingers))
 
-    return rarely(needed, find, none, slots.finish_key, slots.request, last_key, here.iteration)
+    return rarely(needed, find, none, slots.finish_key, slots.request, last_key, here.iteration, leaving)
 
 
 def first_preempted(shape: Shape, preempted: jax.Array, slots: Slots) -> Victim:
     """The preempted request at the front of the queue, where there is one."""
-    none = Victim(jnp.int32(shape.slots), jnp.int32(shape.num_requests), jnp.int32(0))
+    none = Victim(jnp.int32(shape.slots), jnp.int32(shape.num_requests), jnp.int32(0), jnp.bool_(False))
 
     def find(key: jax.Array, packed: jax.Array) -> Victim:
         there = key[:-1] == NEVER
         first = jnp.min(select(there, packed[:-1], jnp.int64(2**62)))
         request, known = unpack(first)
-        return Victim(_place(there & (packed[:-1] == first)), request, known)
+        return Victim(_place(there & (packed[:-1] == first)), request, known, jnp.bool_(False))
 
     return rarely(preempted > 0, find, none, slots.finish_key, slots.request)
 

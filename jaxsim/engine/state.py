@@ -240,7 +240,7 @@ def rebase(state: State, shape: Shape) -> State:
     """The same state with iterations counted from 1 again, so that finish keys never overflow."""
     back = state.iteration - 1
     key = state.slots.finish_key
-    live = (key > state.last_key) & (key < NEVER)
+    live = ((key > state.last_key) | (key >> shape.slot_bits == state.iteration)) & (key < NEVER)
     shift = back << shape.slot_bits
     request, offset = unpack(state.slots.request)
     return eqx.tree_at(
@@ -250,7 +250,7 @@ def rebase(state: State, shape: Shape) -> State:
             jnp.int32(1),
             state.rebased + back,
             select(state.next_key == NEVER, NEVER, state.next_key - shift),
-            jnp.int32((1 << shape.slot_bits) - 1),
+            jnp.maximum(state.last_key - shift, (1 << shape.slot_bits) - 1),
             select(live, key - shift, select(key == NEVER, key, 0)),
             pack(request, select(live, offset + back, offset)),
         ),
