@@ -419,9 +419,7 @@ def test_the_requests_of_a_run_of_one_seed_are_a_trace(trace):
     header = "seed,request,arrival_s,prompt_tokens,output_tokens,instance,first_token_s,finish_s,preemptions,status\n"
     rows = trace(header + "3,0,0.5,10,2,0,1.0,1.5,0,completed\n").read()
     assert rows.measured.finish_s.tolist() == [1.5] and rows.notices == ()
-    with pytest.raises(
-        TraceError, match=r"row 2 \(line 3\): seed is '4'; it must be 3, as in the rows before"
-    ):
+    with pytest.raises(TraceError, match=r"row 2 \(line 3\): seed is '4'; it must be 3, as in the rows before"):
         trace(header + "3,0,0.5,10,2,0,1.0,1.5,0,completed\n4,0,0.5,10,2,0,1.0,1.5,0,completed\n").read()
 
 
