@@ -11,6 +11,7 @@ from jaxsim._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from jaxsim.analysis.compare import compare as compare
+    from jaxsim.analysis.iteration import iteration as iteration
     from jaxsim.analysis.monte_carlo import monte_carlo as monte_carlo
     from jaxsim.analysis.queueing import queueing as queueing
     from jaxsim.analysis.trace_describe import describe_trace as describe_trace
@@ -26,19 +27,26 @@ if TYPE_CHECKING:
     from jaxsim.config.schema import KvCache as KvCache
     from jaxsim.config.schema import MonteCarlo as MonteCarlo
     from jaxsim.config.schema import Scenario as Scenario
+    from jaxsim.latency import Roofline as Roofline
     from jaxsim.result import Result as Result
     from jaxsim.simulate import run as run
+    from jaxsim.specs import HardwareSpec as HardwareSpec
+    from jaxsim.specs import ModelSpec as ModelSpec
     from jaxsim.specs import Slo as Slo
+    from jaxsim.specs import from_hf_config as from_hf_config
     from jaxsim.workload import Requests as Requests
 
 _HOMES = {
     "Cluster": "config.schema",
     "Engine": "config.schema",
     "Instance": "config.schema",
+    "HardwareSpec": "specs",
     "KvCache": "config.schema",
+    "ModelSpec": "specs",
     "MonteCarlo": "config.schema",
     "Requests": "workload",
     "Result": "result",
+    "Roofline": "latency",
     "Scenario": "config.schema",
     "ScenarioError": "config.errors",
     "Slo": "specs",
@@ -46,6 +54,8 @@ _HOMES = {
     "describe_trace": "analysis.trace_describe",
     "dump_scenario": "config.io",
     "fit_trace": "analysis.trace_fit",
+    "from_hf_config": "specs",
+    "iteration": "analysis.iteration",
     "load_scenario": "config.io",
     "monte_carlo": "analysis.monte_carlo",
     "parse_scenario": "config.io",

@@ -28,7 +28,7 @@ def component(cls: type[T]) -> type[T]:
     """
     frozen = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     hints = typing.get_type_hints(frozen)
-    names = [field.name for field in dataclasses.fields(frozen)]
+    names = [field.name for field in dataclasses.fields(frozen)]  # type: ignore[arg-type]
     static = [name for name in names if _is_static(hints[name])]
     leaves = [name for name in names if name not in static]
 
