@@ -163,7 +163,7 @@ def _lanes_of(fleet: Fleet, instance: np.ndarray) -> list[_GroupLanes]:
         prompt_tokens = np.where(there, requests.prompt_tokens[seed, place], 0)
         emitted = group.policy.emitted(prompt_tokens, requests.output_tokens[seed, place])
         served = lanes.LaneRequests(
-            arrival_s=np.where(there, requests.arrival_s[seed, place], np.inf),
+            arrival_s=np.where(there, requests.arrival_s[seed, place] + group.front_end_s, np.inf),
             prompt_tokens=prompt_tokens,
             output_tokens=np.where(there, emitted, 0).astype(np.int32),
         )

@@ -30,6 +30,11 @@ class InstanceGroup:
     block_size: int
     watermark: float
 
+    @property
+    def front_end_s(self) -> float:
+        """Seconds from a request's arrival until the scheduler sees it."""
+        return float(getattr(self.latency, "front_end_s", 0.0))
+
     def model(self) -> Model:
         """What the engine needs, as arrays."""
         blocks = self.num_blocks or 0

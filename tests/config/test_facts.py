@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -130,3 +131,17 @@ def test_memory_needs_a_model() -> None:
     with pytest.raises(ScenarioError, match="needs a latency with a model and hardware") as caught:
         jaxsim.parse_scenario(data)
     assert caught.value.key == "cluster.instances.0.kv_cache.gpu_memory_utilization"
+
+
+def test_the_front_end_holds_requests_back() -> None:
+    def finished(front_end_s: float) -> Any:
+        scenario = jaxsim.parse_scenario(with_latency(front_end_s=front_end_s))
+        requests = jaxsim.run(scenario).requests
+        assert requests is not None
+        assert (requests.queue_s >= front_end_s - 1e-9).all()
+        return requests
+
+    late, prompt = finished(4.7e-3), finished(0.0)
+    np.testing.assert_array_equal(late.arrival_s, prompt.arrival_s)
+    np.testing.assert_allclose(late.ttft_s - prompt.ttft_s, 4.7e-3, rtol=1e-9)
+    np.testing.assert_allclose(late.tpot_s, prompt.tpot_s, rtol=1e-9)
