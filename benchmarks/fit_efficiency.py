@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import least_squares
 from step_times import StepTimes, read_all
 
-from jaxsim.operators import Efficiency, KernelEfficiency, efficiency
+from jaxsim.operators import Efficiency, KernelEfficiency, fitted_efficiency
 
 SHARES = (0.05, 1.0)
 TIMES = (1e-8, 1e-3)
@@ -54,7 +54,7 @@ def parameters_of(files: Sequence[StepTimes]) -> list[str]:
 
 def as_efficiency(values: dict[str, float], hardware: str) -> Efficiency:
     """Efficiencies with these parameters, and what was not fitted as shipped for `hardware` (or `generic`)."""
-    shipped = efficiency(hardware)
+    shipped = fitted_efficiency(hardware)
     kernels = {}
     for kind in {name.split(".")[0] for name in values}:
         before: KernelEfficiency = getattr(shipped, kind)

@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.text import read_file
-from jaxsim.specs import HardwareSpec, ModelSpec, from_hf_config, hardware, model
+from jaxsim.specs import HardwareSpec, ModelSpec, from_hf_config, named_hardware, named_model
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 
@@ -22,7 +22,7 @@ def read_model(text: str) -> Any:
         ValueError: the name is not known, or the file cannot be read.
     """
     if not is_path(text):
-        return model(text)
+        return named_model(text)
     data = _read(text)
     if "num_hidden_layers" in data or "text_config" in data:
         path = Path(text).resolve()
@@ -32,7 +32,7 @@ def read_model(text: str) -> Any:
 
 def read_hardware(text: str) -> Any:
     """The accelerator of this name, or the keys in the file at this path; raises as `read_model`."""
-    return _read(text) if is_path(text) else hardware(text)
+    return _read(text) if is_path(text) else named_hardware(text)
 
 
 def _read(text: str) -> dict[str, Any]:

@@ -14,16 +14,14 @@ from jaxsim.latency.base import AbstractLatency, Piece
 from jaxsim.latency.terms import Terms
 from jaxsim.operators.base import Operator, Rates, amount, seconds
 from jaxsim.operators.batch import GROWING, TERMS, Quantities, Sizes, quantities
-from jaxsim.operators.efficiency import Efficiency, efficiency
+from jaxsim.operators.efficiency import Efficiency, fitted_efficiency
 from jaxsim.operators.lines import Line, Number, larger, module_of
 from jaxsim.operators.moe import expert_load
-from jaxsim.operators.transformer import transformer
+from jaxsim.operators.transformer import transformer_operators
 from jaxsim.specs.dtypes import Dtype, KvDtype
-from jaxsim.specs.hardware import HardwareSpec, Link
-from jaxsim.specs.hardware import hardware as named_hardware
+from jaxsim.specs.hardware import HardwareSpec, Link, named_hardware
 from jaxsim.specs.memory import MemoryUse, num_blocks
-from jaxsim.specs.model import ModelSpec
-from jaxsim.specs.model import model as named_model
+from jaxsim.specs.model import ModelSpec, named_model
 from jaxsim.specs.parallelism import Parallelism
 
 Form = Mapping[str, Number]
@@ -116,7 +114,7 @@ class Roofline(AbstractLatency):
     @functools.cached_property
     def efficiencies(self) -> Efficiency:
         """The efficiencies in use."""
-        fitted = efficiency(self.device.name)
+        fitted = fitted_efficiency(self.device.name)
         return self.efficiency.filled(fitted) if self.efficiency else fitted
 
     @functools.cached_property
@@ -125,7 +123,7 @@ class Roofline(AbstractLatency):
         dtype = self.dtype or self.spec.dtype
         mixed_s = self.efficiencies.mixed_layer_s or 0.0
         return (
-            *transformer(
+            *transformer_operators(
                 self.spec,
                 self.device,
                 self.parallel,

@@ -121,7 +121,7 @@ def fitted_for(hardware: str) -> str:
     return name if name in _table() else "generic"
 
 
-def efficiency(hardware: str) -> Efficiency:
+def fitted_efficiency(hardware: str) -> Efficiency:
     """The efficiencies of hardware of this name."""
     rows = {**_table()["generic"], **_table()[fitted_for(hardware)]}
     mixed = rows.pop("mixed")

@@ -15,7 +15,7 @@ from jaxsim.specs.model import ModelSpec
 from jaxsim.specs.parallelism import Parallelism
 
 
-def transformer(
+def transformer_operators(
     model: ModelSpec,
     hardware: HardwareSpec,
     parallel: Parallelism,

@@ -133,7 +133,7 @@ _ALIASES = {
 }
 
 
-def hardware(name: str) -> HardwareSpec:
+def named_hardware(name: str) -> HardwareSpec:
     """The accelerator called `name`, such as `h100-sxm`; `h100`, `H100_SXM` and the like mean the usual variant.
 
     Raises:

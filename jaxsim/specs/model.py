@@ -220,7 +220,7 @@ def _names() -> Mapping[str, str]:
 _SUFFIXES = ("-instruct", "-it", "-chat", "-chat-hf", "-hf", "-base")
 
 
-def model(name: str) -> ModelSpec:
+def named_model(name: str) -> ModelSpec:
     """The model called `name`, such as `llama-3.1-8b`; Hugging Face names are understood, with or without owner.
 
     Raises:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from jaxsim._component import as_arrays
 from jaxsim.latency.roofline import Roofline
-from jaxsim.operators import Efficiency, KernelEfficiency, efficiency
+from jaxsim.operators import Efficiency, KernelEfficiency, fitted_efficiency
 from jaxsim.operators.batch import TERMS
-from jaxsim.specs import HardwareSpec, Link, ModelSpec, model
+from jaxsim.specs import HardwareSpec, Link, ModelSpec, named_model
 from tests.operators.batches import terms
 
 DENSE = {"layers": 4, "hidden": 64, "heads": 8, "kv_heads": 2, "head_dim": 16, "ffn": 128, "vocab": 512}
@@ -186,13 +186,13 @@ def test_efficiencies_may_be_given_in_part() -> None:
         model="llama-3.1-8b", hardware="h100", efficiency=Efficiency(gemm=KernelEfficiency(compute=0.5, memory=0.5))
     )
     assert clock.efficiencies == dataclasses.replace(
-        efficiency("h100-sxm"), gemm=KernelEfficiency(compute=0.5, memory=0.5)
+        fitted_efficiency("h100-sxm"), gemm=KernelEfficiency(compute=0.5, memory=0.5)
     )
 
 
 def test_names_and_shapes_are_the_same_model() -> None:
     by_name = Roofline(model="llama-3.1-8b", hardware="h100-sxm")
-    assert by_name == Roofline(model=model("llama-3.1-8b"), hardware=by_name.device)
+    assert by_name == Roofline(model=named_model("llama-3.1-8b"), hardware=by_name.device)
     assert hash(by_name) == hash(Roofline(model="Llama-3.1-8B", hardware="h100"))
 
 

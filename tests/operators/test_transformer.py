@@ -4,7 +4,7 @@ import pytest
 
 from jaxsim.latency.roofline import Roofline
 from jaxsim.operators.base import amount
-from jaxsim.specs import model
+from jaxsim.specs import named_model
 from jaxsim.specs.dtypes import BYTES
 from tests.operators.batches import terms
 
@@ -23,7 +23,7 @@ def totals(clock: Roofline, kinds: tuple[str, ...] = GEMMS, **batch: object) -> 
     "name", ["llama-3.1-8b", "qwen3-32b", "gemma-2-9b", "mixtral-8x7b", "gpt-oss-120b", "deepseek-v3"]
 )
 def test_a_token_is_multiplied_with_every_active_weight_once(name: str) -> None:
-    spec = model(name)
+    spec = named_model(name)
     flops, _ = totals(Roofline(model=name, hardware="h100"), decodes=[100])
     norms, lookup = (2 * spec.layers + 1) * spec.hidden, spec.vocab * spec.hidden
     unused = norms + (0 if spec.tied_embeddings else lookup)
@@ -32,7 +32,7 @@ def test_a_token_is_multiplied_with_every_active_weight_once(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "dtype"), [("llama-3.1-8b", "bf16"), ("qwen3-32b", "fp8"), ("mixtral-8x7b", "int4")])
 def test_a_large_batch_reads_all_weights_once(name: str, dtype: str) -> None:
-    spec = model(name)
+    spec = named_model(name)
     clock = Roofline(model=name, hardware="h100", dtype=dtype)
     read = 0.0
     found = clock.measure(terms(chunks=[(100_000, 0)]))

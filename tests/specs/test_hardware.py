@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxsim.specs import HardwareSpec, Link, hardware
+from jaxsim.specs import HardwareSpec, Link, named_hardware
 from jaxsim.specs.hardware import hardware_table
 
 NAMED_IN_ISSUES = (
@@ -18,7 +18,7 @@ def test_the_usual_accelerators_are_known() -> None:
 
 @pytest.mark.parametrize("name", sorted(hardware_table()))
 def test_facts_are_plausible(name: str) -> None:
-    device = hardware(name)
+    device = named_hardware(name)
     assert device.name == name
     assert 30 < device.bf16_flops_per_s / device.memory_bytes_per_s < 700, "operations per byte where the roofs meet"
     assert 10e9 < device.memory_bytes < 400e9
@@ -29,16 +29,16 @@ def test_facts_are_plausible(name: str) -> None:
 
 @pytest.mark.parametrize("spelling", ["h100", "H100_SXM", "h100-sxm"])
 def test_spellings(spelling: str) -> None:
-    assert hardware(spelling).name == "h100-sxm"
+    assert named_hardware(spelling).name == "h100-sxm"
 
 
 def test_an_unknown_name_lists_what_is_known() -> None:
     with pytest.raises(ValueError, match=r"hardware 'h10' is not known; did you mean .*\? known: .*tpu-v6e"):
-        hardware("h10")
+        named_hardware("h10")
 
 
 def test_formats_without_cores_of_their_own_are_widened() -> None:
-    a100, h100, b200 = hardware("a100"), hardware("h100"), hardware("b200")
+    a100, h100, b200 = named_hardware("a100"), named_hardware("h100"), named_hardware("b200")
     assert (a100.computes_in("fp8"), h100.computes_in("fp8")) == ("bf16", "fp8")
     assert (h100.computes_in("mxfp4"), b200.computes_in("mxfp4")) == ("bf16", "fp4")
     assert h100.computes_in("int4") == h100.computes_in("fp16") == "bf16"
@@ -47,7 +47,7 @@ def test_formats_without_cores_of_their_own_are_widened() -> None:
 
 
 def test_a_group_larger_than_a_node_is_bound_by_the_slow_link() -> None:
-    h100 = hardware("h100")
+    h100 = named_hardware("h100")
     assert h100.link(8) == h100.intra_node
     assert h100.link(16) == h100.inter_node
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jaxsim.specs import from_hf_config, model
+from jaxsim.specs import from_hf_config, named_model
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -117,7 +117,7 @@ LLAMA_4: dict[str, Any] = {
     ],
 )
 def test_a_config_is_the_model_in_the_table(config: dict[str, Any], name: str) -> None:
-    assert from_hf_config(config, name=name) == model(name)
+    assert from_hf_config(config, name=name) == named_model(name)
 
 
 def test_a_file_or_its_folder(tmp_path: Path) -> None:

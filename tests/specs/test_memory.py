@@ -2,10 +2,10 @@
 
 import pytest
 
-from jaxsim.specs import MemoryUse, ModelSpec, Parallelism, hardware, memory_budget, model, num_blocks
+from jaxsim.specs import MemoryUse, ModelSpec, Parallelism, memory_budget, named_hardware, named_model, num_blocks
 
 TINY = ModelSpec(name="tiny", layers=4, hidden=8, heads=4, kv_heads=2, head_dim=2, ffn=16, vocab=10)
-H100 = hardware("h100-sxm")
+H100 = named_hardware("h100-sxm")
 
 
 def test_weights_of_a_device_by_hand() -> None:
@@ -18,7 +18,7 @@ def test_weights_of_a_device_by_hand() -> None:
 
 
 def test_experts_are_shared_by_all_ranks() -> None:
-    spec = model("mixtral-8x7b")
+    spec = named_model("mixtral-8x7b")
     weights = spec.weights()
     one, eight = Parallelism().weight_bytes(spec), Parallelism(data=8, expert=8).weight_bytes(spec)
     assert one - eight == pytest.approx(weights.routed * 7 / 8)
@@ -39,12 +39,12 @@ def test_blocks_by_hand() -> None:
 @pytest.mark.parametrize("max_num_batched_tokens", [2048, 8192])
 def test_overheads_are_what_servers_were_measured_to_have(name: str, tensor: int, max_num_batched_tokens: int) -> None:
     use = MemoryUse(max_num_batched_tokens=max_num_batched_tokens)
-    overhead = memory_budget(model(name), H100, Parallelism(tensor=tensor), use).overhead
+    overhead = memory_budget(named_model(name), H100, Parallelism(tensor=tensor), use).overhead
     assert 1.2e9 <= overhead <= 2.4e9
 
 
 def test_layers_with_a_window_keep_no_more_than_it() -> None:
-    spec = model("gpt-oss-20b")  # every other layer has a window of 128
+    spec = named_model("gpt-oss-20b")  # every other layer has a window of 128
     budget = memory_budget(spec, H100, Parallelism(), MemoryUse(typical_context_tokens=1280))
     assert budget.kv_bytes_per_token == pytest.approx(spec.kv_bytes_per_token() * (0.5 + 0.5 * 0.1))
 
@@ -53,7 +53,7 @@ def test_a_model_that_does_not_fit_is_refused() -> None:
     with pytest.raises(
         ValueError, match="llama-3.1-70b leaves no memory for KV blocks on h100-sxm: weights take 141.1"
     ):
-        num_blocks(model("llama-3.1-70b"), H100)
+        num_blocks(named_model("llama-3.1-70b"), H100)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_model_that_does_not_fit_is_refused() -> None:
 )
 def test_splits_that_cannot_be(parallel: Parallelism, name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        parallel.check(model(name))
+        parallel.check(named_model(name))
 
 
 def test_shares_of_memory_are_shares() -> None:

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from jaxsim.specs import ModelSpec, model
+from jaxsim.specs import ModelSpec, named_model
 from jaxsim.specs.model import model_table
 
 # billions of parameters as published on the model cards (total, active)
@@ -45,9 +45,9 @@ PUBLISHED = {
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_parameters_are_those_published(name: str) -> None:
     total, active = PUBLISHED[name]
-    assert model(name).parameters / 1e9 == pytest.approx(total, rel=2e-3)
+    assert named_model(name).parameters / 1e9 == pytest.approx(total, rel=2e-3)
     if active is not None:
-        assert model(name).active_parameters / 1e9 == pytest.approx(active, rel=5e-3)
+        assert named_model(name).active_parameters / 1e9 == pytest.approx(active, rel=5e-3)
 
 
 def test_enough_models_are_known() -> None:
@@ -66,11 +66,11 @@ def test_enough_models_are_known() -> None:
     ],
 )
 def test_kv_bytes_per_token(name: str, kv_dtype: str, tensor_parallel: int, bytes_per_token: float) -> None:
-    assert model(name).kv_bytes_per_token(kv_dtype, tensor_parallel) == bytes_per_token
+    assert named_model(name).kv_bytes_per_token(kv_dtype, tensor_parallel) == bytes_per_token
 
 
 def test_weights_in_their_own_formats() -> None:
-    spec = model("gpt-oss-120b")
+    spec = named_model("gpt-oss-120b")
     weights = spec.weights()
     assert weights.routed == spec.routed_parameters * (0.5 + 1 / 32)
     assert weights.dense == spec.dense_parameters * 2
@@ -83,14 +83,14 @@ def test_weights_in_their_own_formats() -> None:
     "spelling", ["llama-3.1-8b", "Llama-3.1-8B", "meta-llama/Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B-Instruct"]
 )
 def test_spellings(spelling: str) -> None:
-    assert model(spelling).name == "llama-3.1-8b"
+    assert named_model(spelling).name == "llama-3.1-8b"
 
 
 def test_an_unknown_name_lists_what_is_known() -> None:
     with pytest.raises(
         ValueError, match=r"model 'mixtral' is not known; did you mean mixtral-8x7b\? known: .*qwen3-8b"
     ):
-        model("mixtral")
+        named_model("mixtral")
 
 
 DENSE = {"layers": 2, "hidden": 8, "heads": 4, "kv_heads": 2, "head_dim": 2, "ffn": 16, "vocab": 10}
