@@ -2,12 +2,15 @@
 
 import random
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from jaxsim.cluster.routing import ROUTERS
 from jaxsim.engine.policy import POLICIES
 from jaxsim.latency import LATENCIES
 from tests.draws import Request
+
+TABLES = Path(__file__).parents[1] / "latency" / "data"
 
 SCHEDULER_EXAMPLES: dict[str, dict[str, Any]] = {
     "vllm_v1": {"max_num_batched_tokens": 48, "max_num_seqs": 6, "max_model_len": 160, "async_scheduling": False},
@@ -21,6 +24,8 @@ LATENCY_EXAMPLES: dict[str, dict[str, Any]] = {
             {"from_seqs": 4, "base_s": 3e-3, "per_seq_s": 2e-4, "per_context_token_s": 2e-7},
         ],
     },
+    "table": {"path": str(TABLES / "phases.csv"), "extrapolate": "clamp", "time_scale": 1.0, "host_s": 2e-4},
+    "kernel_profile": {"path": str(TABLES / "profile"), "layers": 8, "extrapolate": "linear", "time_scale": 1.0},
     # a small model on a slow device, whose attention changes roofs and fills its window within a stretch
     "roofline": {
         "model": {

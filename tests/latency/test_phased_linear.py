@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from jaxsim._component import as_arrays
 from jaxsim.latency.phased_linear import DecodePhase, PhasedLinear, PrefillPhase
-from tests import draws
-from tests.engine.test_against_oracle import check
+from tests.latency.against_oracle import check_times
 
 
 @st.composite
@@ -47,9 +46,7 @@ def latencies(draw):
 @settings(max_examples=60)
 @given(data=st.data())
 def test_against_oracle(leap, data):
-    case = data.draw(draws.cases(6, draws.vllm_v1_schedulers()))
-    case.cluster["instances"][0]["latency"] = data.draw(latencies())
-    check(case, leap)
+    check_times(data, data.draw(latencies()), leap)
 
 
 def price(terms, growth=None):
