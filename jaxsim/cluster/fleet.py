@@ -1,5 +1,6 @@
 """A fleet whose router needs no state: every instance is a lane with its own stream of requests."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -140,10 +141,11 @@ def _rounded_up(width: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _GroupLanes:
-    """The lanes of one group of instances, instance by instance, and which request each place of them is."""
+    """The lanes of one group of instances, instance by instance, and which request each place of them is (None: the
+    same)."""
 
     group: InstanceGroup
-    streams: np.ndarray
+    streams: np.ndarray | None
     lanes: lanes.LaneSet
 
 
@@ -153,8 +155,11 @@ def _lanes_of(fleet: Fleet, instance: np.ndarray) -> list[_GroupLanes]:
     seeds, count = requests.arrival_s.shape
     found, first = [], 0
     for group in fleet.groups:
-        streams = _streams(instance, range(first, first + group.count))
         first += group.count
+        if group.count == len(fleet.groups) == 1 and fleet.accepted.all():
+            found.append(_single(fleet, group))
+            continue
+        streams = _streams(instance, range(first - group.count, first))
         if not streams.shape[1]:
             continue
         seed = np.tile(np.arange(seeds), group.count)[:, None]
@@ -167,17 +172,34 @@ def _lanes_of(fleet: Fleet, instance: np.ndarray) -> list[_GroupLanes]:
             prompt_tokens=prompt_tokens,
             output_tokens=np.where(there, emitted, 0).astype(np.int32),
         )
-        most_slots = min(group.policy.max_num_seqs, streams.shape[1])
-        kv = _kv_mode(group, served, there, most_slots)
-        shape = Shape(
-            num_requests=streams.shape[1], slots=most_slots, block_size=group.block_size, kv=kv, leap=fleet.leap
-        )
-        found.append(_GroupLanes(group, streams, lanes.LaneSet(group.model(), served, shape)))
+        found.append(_GroupLanes(group, streams, _lane_set(group, served, fleet.leap)))
     return found
+
+
+def _single(fleet: Fleet, group: InstanceGroup) -> _GroupLanes:
+    """One instance that serves every request: the requests are its lanes as they are."""
+    requests = fleet.requests
+    emitted = group.policy.emitted(requests.prompt_tokens, requests.output_tokens)
+    arrival_s = requests.arrival_s + group.front_end_s if group.front_end_s else requests.arrival_s
+    served = lanes.LaneRequests(arrival_s, requests.prompt_tokens, emitted.astype(np.int32, copy=False))
+    return _GroupLanes(group, None, _lane_set(group, served, fleet.leap))
+
+
+def _lane_set(group: InstanceGroup, served: lanes.LaneRequests, leap: bool) -> lanes.LaneSet:
+    width = served.arrival_s.shape[1]
+    most_slots = min(group.policy.max_num_seqs, width)
+    kv = _kv_mode(group, served, most_slots)
+    shape = Shape(num_requests=width, slots=most_slots, block_size=group.block_size, kv=kv, leap=leap)
+    return lanes.LaneSet(group.model(), served, shape)
 
 
 def _collect(fleet: Fleet, into: FleetRecords, group: _GroupLanes, records: lanes.LaneRecords) -> None:
     """Put what a group's lanes recorded in the order of the requests; add up what is per seed."""
+    if group.streams is None:
+        for field in dataclasses.fields(records):
+            getattr(into, field.name)[...] = getattr(records, field.name)
+        into.output_tokens[...] = group.lanes.requests.output_tokens
+        return
     seeds, count = fleet.requests.arrival_s.shape
     there = group.streams < count
     seed = np.broadcast_to(np.tile(np.arange(seeds), group.group.count)[:, None], there.shape)
@@ -194,13 +216,13 @@ def _collect(fleet: Fleet, into: FleetRecords, group: _GroupLanes, records: lane
 
 
 def _kv_mode(
-    group: InstanceGroup, requests: lanes.LaneRequests, there: np.ndarray, most_slots: int
+    group: InstanceGroup, requests: lanes.LaneRequests, most_slots: int
 ) -> Literal["unlimited", "watched", "counted"]:
     """How closely to look at the KV pool: not at all if the largest requests that may run together fit; if it is large
     against one request it is probably never full, and watching is enough to know."""
     if group.num_blocks is None:
         return "unlimited"
-    largest = int(group.most_blocks(requests.prompt_tokens, requests.output_tokens)[there].max(initial=0))
+    largest = int(group.most_blocks(requests.prompt_tokens, requests.output_tokens).max(initial=0))
     reserved = int(group.model().pool.watermark_blocks)
     if largest * (most_slots + 1) + reserved <= group.num_blocks:
         return "unlimited"

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -110,7 +110,7 @@ class LaneRecords:
         parts = {field.name: np.split(getattr(self, field.name), ends) for field in dataclasses.fields(self)}
         return [LaneRecords(**dict(zip(parts, part, strict=True))) for part in zip(*parts.values(), strict=True)]
 
-    def put(self, lanes: np.ndarray, records: "LaneRecords") -> None:
+    def put(self, lanes: np.ndarray | slice, records: "LaneRecords") -> None:
         """Copy in the records of some lanes."""
         for field in dataclasses.fields(self):
             getattr(self, field.name)[lanes] = getattr(records, field.name)
@@ -171,7 +171,12 @@ def _advance(
         return engine_round.build(model, columns, shape)(state)
 
     round_of_tile = jax.vmap(step, in_axes=(of_state, of_model, 0), out_axes=of_state)
-    unfinished = jax.vmap(lambda state: ~finished(state), in_axes=(of_state,))
+    unfinished_lanes = jax.vmap(lambda state: ~finished(state), in_axes=(of_state,))
+
+    def unfinished(state: State) -> jax.Array:
+        # most lanes must be run again, larger: there is no point in finishing the others
+        return unfinished_lanes(state) & (2 * jnp.sum(state.exceeded > 0) <= state.exceeded.shape[0])
+
     rebase_tile = jax.vmap(functools.partial(rebase, shape=shape), in_axes=(of_state,), out_axes=of_state)
     return _loop.advance(lambda state: round_of_tile(state, model, columns), unfinished, rebase_tile(state), rounds)
 
@@ -256,22 +261,37 @@ def _simulate_alike(
 ) -> LaneRecords:
     count, num_requests = lanes.requests.arrival_s.shape
     records = LaneRecords.empty(count, num_requests)
-    most_slots = lanes.shape.slots
     # lanes with equally many requests share tiles, so that few wait for the slowest
     by_length = np.argsort(np.isfinite(lanes.requests.arrival_s).sum(axis=1), kind="stable")
-    todo = {dataclasses.replace(lanes.shape, slots=_slots(32, most_slots)): by_length}
+    kind = (lanes.shape, jax.tree.structure(lanes.model))
+    start = SUFFICED.get(kind) or dataclasses.replace(lanes.shape, slots=_slots(32, lanes.shape.slots))
+    todo = [(start, tile) for tile in _tiles(by_length, num_requests, len(workers))]
     stop = threading.Event()
+
+    def run(work: tuple[Shape, np.ndarray], worker: _loop.Worker) -> LaneRecords:
+        return _run_tile(lanes.model, lanes.requests, work[0], stop, work[1], worker)
+
+    def next_work() -> Iterator[tuple[Shape, np.ndarray]]:
+        while todo:
+            shape, tile = todo.pop(0)
+            yield _larger(shape, SUFFICED.get(kind, shape)), tile
+
     try:
         while todo:
-            tried, places = todo.popitem()
-            run = functools.partial(_run_tile, lanes.model, lanes.requests, tried, stop)
-            for tile, found in _loop.map_tiles(run, _tiles(places, num_requests, len(workers)), list(workers)):
-                records.put(tile, found)
+            for (tried, tile), found in _loop.map_tiles(run, next_work(), list(workers)):
+                records.put(_as_slice(tile), found)
                 crowded = found.status == LaneStatus.SLOTS_EXCEEDED
                 full = found.status == LaneStatus.BLOCKS_EXCEEDED
-                wider = _slots(tried.slots + 1, most_slots)
-                _add(todo, dataclasses.replace(tried, slots=wider), tile[crowded])
-                _add(todo, dataclasses.replace(tried, kv="counted"), tile[full])
+                again = []
+                if crowded.any():
+                    wider = _slots(tried.slots + 1, lanes.shape.slots)
+                    again.append((dataclasses.replace(tried, slots=wider), tile[crowded]))
+                if full.any():
+                    again.append((dataclasses.replace(tried, kv="counted"), tile[full]))
+                todo += again
+                for larger, some in again:
+                    if 2 * len(some) > len(tile):  # the rule, not the exception: start there from now on
+                        SUFFICED[kind] = _larger(larger, SUFFICED.get(kind, larger))
                 progress(len(tile) - int(np.sum(crowded | full)))
     except BaseException:
         stop.set()
@@ -279,16 +299,26 @@ def _simulate_alike(
     return records
 
 
+SUFFICED: dict[object, Shape] = {}
+"""The slots and the way of counting blocks that most lanes of a kind were found to need: where the next ones start."""
+
+
+def _larger(a: Shape, b: Shape) -> Shape:
+    """The shape that suffices wherever one of two does."""
+    return dataclasses.replace(a, slots=max(a.slots, b.slots), kv=b.kv if a.kv == "watched" else a.kv)
+
+
+def _as_slice(lanes: np.ndarray) -> np.ndarray | slice:
+    """Consecutive lanes as a slice, which is a view instead of a copy."""
+    first, last = int(lanes[0]), int(lanes[-1])
+    consecutive = last - first + 1 == len(lanes) and bool(np.all(np.diff(lanes) == 1))
+    return slice(first, last + 1) if consecutive else lanes
+
+
 def _slots(least: int, most: int) -> int:
     """The smallest width of slots that programs are compiled for and that holds `least` requests, or `most` at once."""
     needed = min(least, most)
     return next((width for width in SLOT_WIDTHS if width >= needed), -(-needed // 1024) * 1024)
-
-
-def _add(todo: dict[Shape, np.ndarray], shape: Shape, lanes: np.ndarray) -> None:
-    """Add lanes to those that are to be run with `shape`."""
-    if len(lanes):
-        todo[shape] = np.concatenate([todo.get(shape, np.empty(0, np.intp)), lanes])
 
 
 def _tiles(lanes: np.ndarray, num_requests: int, workers: int) -> list[np.ndarray]:
@@ -307,9 +337,10 @@ def _run_tile(
     worker: _loop.Worker,
 ) -> LaneRecords:
     with jax.enable_x64(True), jax.default_device(worker.device):
-        model = jax.tree.map(lambda leaf: jnp.asarray(leaf[lanes] if leaf.ndim else leaf), model)
-        columns = _columns(requests[lanes])
-        longest = int(requests.output_tokens[lanes].max())
+        mine = _as_slice(lanes)
+        model = jax.tree.map(lambda leaf: jnp.asarray(leaf[mine] if leaf.ndim else leaf), model)
+        columns = _columns(requests[mine])
+        longest = int(requests.output_tokens[mine].max())
         state = _start(model, columns, shape)
         chunk = PROGRAMS.chunk(state, model, columns, shape, _rounds_per_chunk(longest, shape), worker.device)
         rounds, stuck = 0, np.zeros(len(lanes), bool)
@@ -320,11 +351,15 @@ def _run_tile(
             state, count = chunk(state, model, columns)
             rounds += int(count)
             done = np.asarray(_unfinished(state)) == 0
+            exceeded = np.asarray(state.exceeded)
+            if 2 * np.sum(exceeded > 0) > len(lanes):
+                why = np.bincount(exceeded[exceeded > 0]).argmax()
+                return _records(state, shape, rounds, ~done, np.where(done, exceeded, why))
             now = _position(state)
             stuck = ~done & np.all(now == before, axis=0)
             before = now
             if np.all(done | stuck):
-                return _records(state, shape, rounds, stuck)
+                return _records(state, shape, rounds, stuck, exceeded)
 
 
 def _columns(requests: LaneRequests) -> Columns:
@@ -358,7 +393,9 @@ def _position(state: State) -> np.ndarray:
     return np.stack([np.asarray(fact, np.float64) for fact in facts])
 
 
-def _records(state: State, shape: Shape, rounds: int, stuck: np.ndarray) -> LaneRecords:
+def _records(
+    state: State, shape: Shape, rounds: int, stuck: np.ndarray, exceeded: np.ndarray
+) -> LaneRecords:
     n, lanes = shape.num_requests, len(stuck)
     kept = state.records
 
@@ -370,7 +407,7 @@ def _records(state: State, shape: Shape, rounds: int, stuck: np.ndarray) -> Lane
     def or_zero(value: jax.Array | None, shape: tuple[int, ...]) -> np.ndarray:
         return np.zeros(shape, np.int32) if value is None else np.asarray(value)
 
-    exceeded, short = np.asarray(state.exceeded), state.shortage
+    short = state.shortage
     status = np.where((exceeded == LaneStatus.OK) & stuck, LaneStatus.NO_PROGRESS, exceeded)
     return LaneRecords(
         first_scheduled_s=times(kept.first_scheduled_s),
