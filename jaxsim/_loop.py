@@ -72,7 +72,7 @@ def workers(devices: int | None = None) -> list[Worker]:
     """
     if jax.default_backend() == "cpu":
         cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [None] * (os.cpu_count() or 1)
-        found = [Worker(jax.devices()[i % jax.device_count()], core) for i, core in enumerate(cores)]
+        found = [Worker(jax.local_devices()[i % jax.local_device_count()], core) for i, core in enumerate(cores)]
     else:
         found = [Worker(device, None) for device in jax.local_devices()]
     if devices is not None and devices > len(found):

@@ -6,20 +6,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from jaxsim._status import RequestStatus
+from jaxsim import tables
 from jaxsim.metrics.request_table import RequestTable
 
 if TYPE_CHECKING:
     import pandas
 
-REQUESTS_FORMATS = ("csv", "parquet", "none")
-
-_NONE_IS_MINUS_ONE = ("instance", "decode_instance")
-_CSV_ROWS = 1 << 16
+UNFINISHED = "unfinished"
+"""Folder beside the results in which a run under way keeps its finished chunks of seeds (`checkpoint`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +24,7 @@ class Result:
 
     Attributes:
         summary: every statistic with its confidence interval, as in `summary.json`.
-        requests: what happened to each request; None if only the summary was asked for.
+        requests: what happened to each request; None if only the summary was asked for, or they went to files.
         manifest: the resolved scenario, versions, device, timings, as in `manifest.json`.
     """
 
@@ -43,19 +39,13 @@ class Result:
             ValueError: the run kept no requests.
             ImportError: pandas is not installed.
         """
-        import pandas
+        return tables.frame(self._table())
 
-        columns: dict[str, Any] = dict(self._table().columns())
-        for name in _NONE_IS_MINUS_ONE:
-            columns[name] = pandas.arrays.IntegerArray(columns[name], columns[name] < 0)
-        names = [status.name.lower() for status in RequestStatus]
-        columns["status"] = pandas.Categorical.from_codes(columns["status"], categories=names)
-        return pandas.DataFrame(columns)
-
-    def save(self, directory: str | os.PathLike[str], requests: Literal["csv", "parquet", "none"] = "csv") -> None:
+    def save(self, directory: str | os.PathLike[str], requests: tables.Format = "csv") -> None:
         """Write `summary.json`, `manifest.json` and the requests into a folder, which is made if need be.
 
-        Each file is written under another name and moved into place when it is whole.
+        Each file is written under another name and moved into place when it is whole. Files of earlier results are
+        replaced, a table of requests in another format too.
 
         Args:
             directory: the folder.
@@ -63,22 +53,20 @@ class Result:
                 requests writes none.
 
         Raises:
-            ValueError: an unknown format.
+            ValueError: an unknown format, or the folder holds an unfinished run.
             ImportError: `parquet` without pandas and pyarrow.
         """
-        if requests not in REQUESTS_FORMATS:
-            raise ValueError(f"requests must be one of {', '.join(REQUESTS_FORMATS)}, not {requests!r}")
+        tables.check_format(requests)
         folder = Path(directory)
+        check_finished(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        if self.requests is not None and requests == "csv":
-            with replacing(folder / "requests.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
-                write_csv(self.requests, file)
-        if self.requests is not None and requests == "parquet":
-            with replacing(folder / "requests.parquet") as path:
-                self.to_pandas().to_parquet(path, index=False)
-        for name, content in (("summary.json", self.summary), ("manifest.json", self.manifest)):
-            with replacing(folder / name) as path:
-                path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        table = folder / f"requests.{requests}"
+        if self.requests is not None and requests != "none":
+            with replacing(table) as path, path.open("wb") as file:
+                tables.write(self.requests, requests, file)
+            write_outcome(folder, self.summary, self.manifest, table)
+        else:
+            write_outcome(folder, self.summary, self.manifest, None)
 
     def _table(self) -> RequestTable:
         if self.requests is None:
@@ -86,36 +74,27 @@ class Result:
         return self.requests
 
 
-def write_csv(table: RequestTable, file: TextIO, header: bool = True) -> None:
-    """Write requests as `requests.csv`, 3 microseconds a row.
+def write_outcome(folder: Path, summary: Mapping[str, Any], manifest: Mapping[str, Any], requests: Path | None) -> None:
+    """Write the summary and, last, the manifest into a folder; of the tables of requests there, keep `requests`."""
+    texts = {
+        name: json.dumps(content, indent=2, allow_nan=False) + "\n"
+        for name, content in (("summary.json", summary), ("manifest.json", manifest))
+    }
+    for format in tables.FORMATS:
+        if (other := folder / f"requests.{format}") != requests:
+            other.unlink(missing_ok=True)
+    for name, text in texts.items():
+        with replacing(folder / name) as path:
+            path.write_text(text, encoding="utf-8")
 
-    Times are the shortest text that reads back as the same float64; what never happened is an empty cell.
-    """
-    columns = table.columns()
-    if header:
-        file.write(",".join(columns) + "\n")
-    for start in range(0, table.num_seeds * table.num_requests, _CSV_ROWS):
-        texts = [_texts(name, values[start : start + _CSV_ROWS]) for name, values in columns.items()]
-        file.write("\n".join(map(",".join, zip(*texts, strict=True))) + "\n")
 
-
-def _texts(name: str, values: np.ndarray) -> list[str]:
-    """The cells of a column."""
-    if values.dtype.kind == "f":
-        texts = list(map(repr, values.tolist()))
-        for place in np.flatnonzero(np.isnan(values)):
-            texts[place] = ""
-        return texts
-    lowest, highest = int(values.min()), int(values.max())
-    if name == "status":
-        known = [RequestStatus(code).name.lower() for code in range(lowest, highest + 1)]
-    elif highest - lowest > len(values):
-        return list(map(str, values.tolist()))
-    else:  # far fewer numbers than cells: look their texts up, which takes a fifth of the time
-        known = [str(number) for number in range(lowest, highest + 1)]
-    if name in _NONE_IS_MINUS_ONE and lowest < 0:
-        known[-1 - lowest] = ""
-    return list(map(known.__getitem__, (values - lowest).tolist()))
+def check_finished(folder: Path) -> None:
+    """A ValueError if a folder holds a run that was not finished: other results would mix with it."""
+    if (folder / UNFINISHED / "run.json").exists():
+        raise ValueError(
+            f"{folder} holds an unfinished run: continue it with --resume (resume=True in Python), choose another "
+            f"folder, or give it up by removing {folder / UNFINISHED}"
+        )
 
 
 @contextmanager

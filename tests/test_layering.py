@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "jaxsim"
 
 LAYERS = (
-    {"_version", "_component", "_arrays", "_csv", "_status", "_loop"},
+    {"_version", "_component", "_arrays", "_csv", "_status", "_loop", "_ctrl_c"},
     {"specs"},
     {"operators"},
     {"latency"},
@@ -19,8 +19,9 @@ LAYERS = (
     {"cluster"},
     {"metrics"},
     {"config"},
-    {"result"},
-    {"simulate"},
+    {"tables"},
+    {"result", "checkpoint", "hosts"},
+    {"job", "gathered", "simulate"},
     {"analysis"},
     {"report"},
     {"cli"},

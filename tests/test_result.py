@@ -12,7 +12,8 @@ import pytest
 from jaxsim._status import RequestStatus
 from jaxsim.config.io import parse_scenario
 from jaxsim.metrics import RequestTable
-from jaxsim.result import Result, write_csv
+from jaxsim.result import Result
+from jaxsim.tables import write_csv
 from jaxsim.simulate import run
 from tests.metrics.tables import accumulated, random_table, table
 

@@ -42,6 +42,29 @@ def add_answer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-progress", action="store_true", help="no progress bar (there is none without a terminal)")
 
 
+def add_compile_cache(parser: argparse.ArgumentParser) -> None:
+    """`--compile-cache`."""
+    parser.add_argument(
+        "--compile-cache",
+        metavar="DIR",
+        type=Path,
+        help="keep compiled programs in this folder, so that the next run of like structure need not compile; for one "
+        "machine (or machines of one kind), and trusted: the programs in it are run",
+    )
+
+
+def use_compile_cache(args: argparse.Namespace) -> None:
+    """Do what `--compile-cache` asks for."""
+    if args.compile_cache is None:
+        return
+    check_folder(args.compile_cache, "--compile-cache")
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", str(args.compile_cache))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
 def scenario_of(args: argparse.Namespace) -> "Scenario":
     """The scenario that the options name."""
     from jaxsim.config.io import load_scenario
@@ -61,15 +84,15 @@ def of_file(name: str) -> Iterator[None]:
         raise ScenarioError(error.problem, error.key, error.source or name) from None
 
 
-def check_folder(folder: Path | None) -> None:
-    """Raise before the work, rather than after it, if its results could not be written into `--out`."""
+def check_folder(folder: Path | None, option: str = "--out") -> None:
+    """Raise before the work, rather than after it, if its results could not be written into the folder."""
     if folder is None:
         return
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not nearest.is_dir():
-        raise ValueError(f"--out {folder}: {nearest} is a file; --out needs a folder")
+        raise ValueError(f"{option} {folder}: {nearest} is a file; {option} needs a folder")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ValueError(f"--out {folder}: {nearest} is not writable")
+        raise ValueError(f"{option} {folder}: {nearest} is not writable")
 
 
 def check_tables(option: str) -> None:

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxsim.cli.exit_codes import INCOMPLETE, INTERRUPTED, OK
-from jaxsim.cli.options import add_scenario, add_seeds, check_folder, check_tables, named_share, of_file, scenario_of
+from jaxsim.cli.options import (
+    add_compile_cache,
+    add_scenario,
+    add_seeds,
+    check_folder,
+    check_tables,
+    named_share,
+    of_file,
+    scenario_of,
+    use_compile_cache,
+)
 from jaxsim.cli.parser import whole_number
 from jaxsim.cli.progress import progress_bar
 
@@ -27,6 +37,8 @@ examples:
   jaxsim run examples/chat.yaml --seeds 32 --out results --requests parquet
   jaxsim run examples/chat.yaml --set workload.arrivals.rate=6 --set scheduler.max_num_seqs=64
   jaxsim run examples/chat.yaml --precision ttft_s.p99=2% --precision slo_attainment=0.5%
+  jaxsim run examples/chat.yaml --seeds 100000 --out results --resume      # goes on after it was killed
+  jaxsim run examples/chat.yaml --coordinator 10.0.0.1:9000 --num-processes 2 --process-id 0
 
 exit codes: 0 ok, 2 bad input, 3 simulated but incomplete, 130 interrupted
 """
@@ -65,6 +77,26 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--devices", metavar="auto|N", type=_devices, default="auto", help="cores or accelerators to use (default: all)"
     )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the run that --out holds unfinished, or begin it; the results are those of an uninterrupted "
+        "run, to the byte",
+    )
+    add_compile_cache(parser)
+    processes = parser.add_argument_group(
+        "several processes, on one machine or many",
+        "Start the same command in each, with its own --process-id. They share the seeds; process 0 gathers, and writes "
+        "and prints what one process would. Their folders need not be shared.",
+    )
+    processes.add_argument(
+        "--coordinator",
+        metavar="HOST:PORT",
+        type=_address,
+        help="where process 0 listens, at this address only, and the others find it",
+    )
+    processes.add_argument("--num-processes", metavar="N", type=whole_number, help="how many there are")
+    processes.add_argument("--process-id", metavar="I", type=_number, help="which of them this is, from 0")
     parser.add_argument("--no-progress", action="store_true", help="no progress bar (there is none without a terminal)")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON in place of the table")
     parser.set_defaults(execute=_execute)
@@ -72,26 +104,17 @@ def add_to(commands: Any) -> None:
 
 def _execute(args: argparse.Namespace) -> int:
     _check(args)
-    requests: Any = args.requests or "csv"
-    result, answer = _simulate_precisely(args) if args.precision else (_simulate(args), None)
-    for notice in result.manifest["notices"]:
-        print(f"jaxsim: note: {notice}", file=sys.stderr)
-    if args.out:
-        result.save(args.out, requests=requests)
-    if args.json:
-        print(json.dumps(result.summary, indent=2, allow_nan=False))
-    else:
-        from jaxsim.report.terminal import print_summary
+    use_compile_cache(args)
+    if args.coordinator:
+        from jaxsim.hosts import join
 
-        print_summary(result.summary)
-    if answer:
-        _tell(answer, args)
-    if args.out and not args.json:
-        _print_written(args.out, requests if result.requests else "none")
+        join(args.coordinator, args.num_processes, args.process_id)
+    result, answer = _simulate_precisely(args) if args.precision else (_simulate(args), None)
+    if args.process_id:
+        print(f"jaxsim: process {args.process_id} is done; the results are with process 0", file=sys.stderr)
+    else:
+        _tell(result, answer, args)
     if result.manifest["interrupted"]:
-        kept = f"{result.summary['seeds']} of {result.manifest['scenario']['monte_carlo']['seeds']} seeds had finished"
-        where = f"they are in {args.out}" if args.out else "they are summarised above"
-        print(f"jaxsim: interrupted; {kept}, {where}", file=sys.stderr)
         return INTERRUPTED
     return INCOMPLETE if result.summary["seeds_incomplete"] else OK
 
@@ -100,10 +123,16 @@ def _simulate(args: argparse.Namespace) -> "Result":
     from jaxsim.simulate import run
 
     scenario = scenario_of(args)
-    asked = True if args.requests else None  # by default the table is kept unless it is huge
-    keep = asked if args.out and args.requests != "none" else False
     with of_file(args.scenario), progress_bar(scenario.name, wanted=not args.no_progress) as progress:
-        return run(scenario, keep_requests=keep, devices=args.devices, progress=progress)
+        return run(
+            scenario,
+            keep_requests=False,
+            devices=args.devices,
+            progress=progress,
+            out=args.out,
+            requests_format=args.requests,
+            resume=args.resume,
+        )
 
 
 def _simulate_precisely(args: argparse.Namespace) -> "tuple[Result, MonteCarloAnswer]":
@@ -122,15 +151,32 @@ def _simulate_precisely(args: argparse.Namespace) -> "tuple[Result, MonteCarloAn
     return answer.result, answer
 
 
-def _tell(answer: "MonteCarloAnswer", args: argparse.Namespace) -> None:
-    """What the run found about its own precision."""
-    if args.out:
+def _tell(result: "Result", answer: "MonteCarloAnswer | None", args: argparse.Namespace) -> None:
+    """What the run found, and where it is."""
+    for notice in result.manifest["notices"]:
+        print(f"jaxsim: note: {notice}", file=sys.stderr)
+    written: Any = result.manifest.get("requests", "none")
+    if answer and args.out:  # the runs on the way to the answer wrote nothing
+        written = args.requests or "csv" if result.requests else "none"
+        result.save(args.out, written)
         answer.save(args.out)
-    if not args.json:
-        from jaxsim.report.answers import print_answer
+    if args.json:
+        print(json.dumps(result.summary, indent=2, allow_nan=False))
+    else:
+        from jaxsim.report.terminal import print_summary
 
-        print()
-        print_answer(answer)
+        print_summary(result.summary)
+        if answer:
+            from jaxsim.report.answers import print_answer
+
+            print()
+            print_answer(answer)
+        if args.out:
+            _print_written(args.out, written)
+    if result.manifest["interrupted"]:
+        kept = f"{result.summary['seeds']} of {result.manifest['scenario']['monte_carlo']['seeds']} seeds had finished"
+        where = f"they are in {args.out}; --resume goes on" if args.out else "they are summarised above"
+        print(f"jaxsim: interrupted; {kept}, {where}", file=sys.stderr)
 
 
 def _devices(text: str) -> int | str:
@@ -142,17 +188,44 @@ def _devices(text: str) -> int | str:
         raise argparse.ArgumentTypeError(f"must be auto or a whole number, 1 or greater, not {text!r}") from None
 
 
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not (host and colon and port.isdecimal() and 0 < int(port) < 65536):
+        raise argparse.ArgumentTypeError(f"must be HOST:PORT, such as 127.0.0.1:9000, not {text!r}")
+    return text
+
+
+def _number(text: str) -> int:
+    return 0 if text == "0" else whole_number(text)
+
+
 def _check(args: argparse.Namespace) -> None:
     """Raise before the simulation, rather than after it, if its results could not be written."""
     if args.out is None and args.requests in ("csv", "parquet"):
         raise ValueError(f"--requests {args.requests} needs --out DIR")
-    check_folder(args.out)
+    if args.out is None and args.resume:
+        raise ValueError("--resume needs --out DIR, the folder of the run to go on with")
     if args.requests == "parquet":
         check_tables("--requests parquet")
     if args.precision and args.seeds:
         raise ValueError("--seeds and --precision exclude each other: --precision finds the number of seeds")
+    if args.precision and (args.resume or args.coordinator):
+        raise ValueError("--resume and --coordinator cannot be used with --precision; give --seeds in its place")
     if not args.precision and (args.max_requests or args.horizon != "auto"):
         raise ValueError("--max-requests and --horizon need --precision STATISTIC=SHARE")
+    together = (args.coordinator, args.num_processes, args.process_id)
+    if any(option is not None for option in together) and None in together:
+        raise ValueError("--coordinator, --num-processes and --process-id must be given together")
+    if args.coordinator and args.process_id >= args.num_processes:
+        raise ValueError(
+            f"--process-id must be less than --num-processes ({args.num_processes}), not {args.process_id}"
+        )
+    if not args.process_id:
+        check_folder(args.out)
+        if args.precision and args.out:
+            from jaxsim.result import check_finished
+
+            check_finished(args.out)
 
 
 def _print_written(folder: Path, requests: str) -> None:

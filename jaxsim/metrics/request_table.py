@@ -106,12 +106,13 @@ class RequestTable:
         names = [field.name for field in dataclasses.fields(cls)]
         return cls(**{name: np.concatenate([getattr(table, name) for table in tables]) for name in names})
 
-    def columns(self) -> Mapping[str, np.ndarray]:
+    def columns(self, classes: bool | None = None) -> Mapping[str, np.ndarray]:
         """The columns of `requests.csv` by name and in order, each `[R * N]`, seed by seed.
 
-        `class_index` is there only if requests differ in it.
+        Args:
+            classes: whether `class_index` is one of them; by default if it is not 0 throughout.
         """
         flat = {f.name: getattr(self, f.name).reshape(-1) for f in dataclasses.fields(self)[1:]}
-        if not self.class_index.any():
+        if not (self.class_index.any() if classes is None else classes):
             del flat["class_index"]
         return {"seed": np.repeat(self.seed, self.num_requests), **flat}

@@ -111,7 +111,9 @@ def test_ctrl_c_keeps_what_had_finished(
     out = str(tmp_path / "results")
     assert main(["run", file, "--out", out]) == 130
     assert (tmp_path / "results" / "summary.json").exists()
-    assert capsys.readouterr().err == f"jaxsim: interrupted; 1 of 2 seeds had finished, they are in {out}\n"
+    assert capsys.readouterr().err == (
+        f"jaxsim: interrupted; 1 of 2 seeds had finished, they are in {out}; --resume goes on\n"
+    )
 
 
 def test_ctrl_c_before_anything_had_finished(

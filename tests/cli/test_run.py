@@ -49,9 +49,9 @@ def test_without_out_it_only_prints(file: Path, tmp_path: Path, capsys: pytest.C
 
 def test_parquet_holds_what_csv_holds(file: Path, tmp_path: Path) -> None:
     for requests in ("csv", "parquet"):
-        assert main(["run", str(file), "--out", str(tmp_path), "--requests", requests]) == 0
-    from_csv = pandas.read_csv(tmp_path / "requests.csv")
-    from_parquet = pandas.read_parquet(tmp_path / "requests.parquet")
+        assert main(["run", str(file), "--out", str(tmp_path / requests), "--requests", requests]) == 0
+    from_csv = pandas.read_csv(tmp_path / "csv" / "requests.csv")
+    from_parquet = pandas.read_parquet(tmp_path / "parquet" / "requests.parquet")
     assert list(from_parquet.columns) == list(from_csv.columns)
     assert from_parquet["finish_s"].tolist() == from_csv["finish_s"].tolist()
     assert from_parquet["status"].tolist() == from_csv["status"].tolist()

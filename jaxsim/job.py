@@ -1,0 +1,214 @@
+"""Chunks of the seeds of one run: their requests drawn, served by the fleet, and what became of them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxsim import _loop
+from jaxsim._status import RequestStatus
+from jaxsim.cluster import fleet
+from jaxsim.cluster.instances import InstanceGroup
+from jaxsim.config.errors import ScenarioError
+from jaxsim.config.schema import Instance, Scenario
+from jaxsim.engine.lanes import PROGRAMS
+from jaxsim.metrics import LaneTotals, RequestTable, ServiceClass
+from jaxsim.workload import Requests, Trace
+
+
+@dataclass
+class Cost:
+    """What simulating took.
+
+    Attributes:
+        compile_seconds: spent compiling.
+        run_seconds: spent simulating, compilation excluded.
+        rounds: of the array program, summed over seeds.
+        iterations: of the engines.
+    """
+
+    compile_seconds: float = 0.0
+    run_seconds: float = 0.0
+    rounds: int = 0
+    iterations: int = 0
+
+    def add(self, other: "Cost") -> None:
+        """Add the cost of something else."""
+        self.compile_seconds += other.compile_seconds
+        self.run_seconds += other.run_seconds
+        self.rounds += other.rounds
+        self.iterations += other.iterations
+
+
+class Job:
+    """What stays the same from chunk to chunk.
+
+    Args:
+        scenario: what to simulate.
+        requests: requests in place of those of the scenario's workload; each of their rows is a seed.
+        workers: where to simulate.
+
+    Attributes:
+        scenario: what is simulated.
+        first: requests of the first seed, or all that were given.
+        num_requests: requests of each seed.
+        seeds: int64 `[R]`, the numbers of all seeds of the run.
+
+    Raises:
+        ScenarioError: no request would be left after the warm-up.
+    """
+
+    def __init__(self, scenario: Scenario, requests: Requests | None, workers: list[_loop.Worker]) -> None:
+        settings = scenario.monte_carlo
+        self.scenario = scenario
+        self.first = requests or scenario.workload.draw(np.array([settings.first_seed]))
+        self.num_requests = self.first.arrival_s.shape[1]
+        count = settings.seeds if requests is None else len(requests.arrival_s)
+        self.seeds = settings.first_seed + np.arange(count, dtype=np.int64)
+        self._given = requests
+        self._groups = [_group(instance) for instance in scenario.cluster.instances]
+        self._workers = workers
+        if settings.warmup_requests >= self.num_requests:
+            raise ScenarioError(
+                f"must be less than the number of requests ({self.num_requests}), not {settings.warmup_requests}",
+                "monte_carlo.warmup_requests",
+            )
+
+    @property
+    def total_requests(self) -> int:
+        """Requests of all seeds."""
+        return len(self.seeds) * self.num_requests
+
+    @property
+    def is_one_run(self) -> bool:
+        """Whether the seeds are not independent replications: one seed, or copies of one trace."""
+        workload = self.scenario.workload
+        copies = self._given is None and isinstance(workload, Trace) and not workload.differs_by_seed
+        return len(self.seeds) == 1 or copies
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether requests may be of several classes."""
+        return bool(self.first.class_names) or bool(self.first.class_index.any())
+
+    @property
+    def classes(self) -> list[ServiceClass]:
+        """The classes of the requests; what a class was not promised itself, it was promised by the scenario."""
+        own = {one.name: one.slo for one in getattr(self.scenario.workload, "classes", None) or ()}
+        return [ServiceClass(name, own.get(name) or self.scenario.slo) for name in self.first.class_names]
+
+    @property
+    def notices(self) -> list[str]:
+        """What was done to the input, and how large KV pools are that were worked out; sentences for the user."""
+        pools = [
+            f"cluster.instances.{place}: {instance.num_blocks:,} KV blocks of {instance.kv_cache.block_size} tokens fit"
+            for place, instance in enumerate(self.scenario.cluster.instances)
+            if instance.num_blocks != instance.kv_cache.num_blocks
+        ]
+        return [*self.first.notices, *pools]
+
+    def simulate(self, places: np.ndarray, progress: Callable[[float], None]) -> tuple[RequestTable, LaneTotals, Cost]:
+        """Draw and simulate some seeds.
+
+        Args:
+            places: int64 `[M]`, their places in `seeds`.
+            progress: called with the share of the work that was just finished.
+
+        Raises:
+            ScenarioError: there are requests that an instance can never serve, and they are not to be rejected.
+        """
+        seeds = self.seeds[places]
+        requests = self.scenario.workload.draw(seeds) if self._given is None else _rows(self._given, places)
+        accepted = ~self._rejected(requests)
+        served = fleet.Fleet(self._groups, self.scenario.cluster.router, requests, accepted, self.scenario.engine.leap)
+        started, compiled = time.perf_counter(), PROGRAMS.compile_seconds
+        [records] = fleet.simulate([served], self._workers, progress)
+        compiling = PROGRAMS.compile_seconds - compiled
+        running = time.perf_counter() - started - compiling
+        cost = Cost(compiling, running, int(records.rounds.sum()), int(records.iterations.sum()))
+        return _table(seeds, requests, accepted, records), self._totals(records), cost
+
+    def _totals(self, records: fleet.FleetRecords) -> LaneTotals:
+        return LaneTotals(
+            itl_counts=records.itl_counts,
+            kv_token_seconds=records.kv_token_seconds,
+            kv_capacity_token_seconds=records.makespan_s * self._capacity_tokens(),
+            makespan_s=records.makespan_s,
+            iterations=records.iterations,
+            rounds=records.rounds,
+            recomputed_tokens=records.recomputed_tokens,
+            status=records.status,
+        )
+
+    def _capacity_tokens(self) -> float:
+        """Tokens that the KV pools of the fleet hold; nan if one is unlimited."""
+        pools = [(group.count, group.num_blocks, group.block_size) for group in self._groups]
+        return float(sum(count * (np.nan if blocks is None else blocks) * size for count, blocks, size in pools))
+
+    def _rejected(self, requests: Requests) -> np.ndarray:
+        """Requests that some instance could never serve; raises unless the workload says to reject them."""
+        rejected = np.zeros(requests.arrival_s.shape, bool)
+        workload = self.scenario.workload
+        for place, group in enumerate(self._groups):
+            hopeless = group.infeasible(requests.prompt_tokens, requests.output_tokens)
+            if hopeless.any() and not (isinstance(workload, Trace) and workload.on_infeasible == "reject"):
+                seed, request = np.argwhere(hopeless)[0]
+                why = group.why_infeasible(
+                    int(requests.prompt_tokens[seed, request]), int(requests.output_tokens[seed, request])
+                )
+                raise ScenarioError(
+                    f"cannot serve {self._describe(int(requests.row[seed, request]))}: {why}; "
+                    f"{int(hopeless.sum())} of {hopeless.size} requests are like it",
+                    f"cluster.instances.{place}",
+                )
+            rejected |= hopeless
+        return rejected
+
+    def _describe(self, row: int) -> str:
+        workload = self.scenario.workload
+        if self._given is None and isinstance(workload, Trace):
+            return f"row {row + 1} of {workload.path} (on_infeasible: reject would leave such rows out)"
+        return f"request {row}"
+
+
+def _group(instance: Instance) -> InstanceGroup:
+    pool = instance.kv_cache
+    return InstanceGroup(
+        count=instance.count,
+        policy=instance.scheduler,
+        latency=instance.latency,
+        num_blocks=instance.num_blocks,
+        block_size=pool.block_size,
+        watermark=pool.watermark,
+    )
+
+
+def _rows(requests: Requests, rows: np.ndarray) -> Requests:
+    columns = ("arrival_s", "prompt_tokens", "output_tokens", "routing_uniform", "row", "priority", "class_index")
+    return Requests(
+        **{name: getattr(requests, name)[rows] for name in columns},
+        rate_per_s=requests.rate_per_s,
+        notices=requests.notices,
+    )
+
+
+def _table(seeds: np.ndarray, requests: Requests, accepted: np.ndarray, records: fleet.FleetRecords) -> RequestTable:
+    finished = ~np.isnan(records.finish_s)
+    status = np.where(finished, RequestStatus.COMPLETED, RequestStatus.UNFINISHED)
+    return RequestTable(
+        seed=seeds,
+        request=requests.row,
+        arrival_s=requests.arrival_s,
+        prompt_tokens=requests.prompt_tokens,
+        output_tokens=np.where(finished, records.output_tokens, 0),
+        instance=records.instance,
+        decode_instance=np.full_like(records.instance, -1),
+        first_scheduled_s=records.first_scheduled_s,
+        first_token_s=records.first_token_s,
+        finish_s=records.finish_s,
+        preemptions=records.preemptions,
+        cached_tokens=np.zeros_like(records.preemptions),
+        status=np.where(accepted, status, RequestStatus.REJECTED).astype(np.int8),
+        class_index=requests.class_index,
+    )
