@@ -10,7 +10,6 @@ PLANNED = frozenset(
     decode_router kv_transfer role_switching unavailable on_failure staleness_s gpu_memory_utilization max_in_flight
     prefill decode warm
     weibull on_off markov piecewise closed_loop pareto
-    roofline table
     priority shortest_prompt shortest_job longest_waiting
     vllm_v0 sarathi orca static sglang
     least_waiting least_outstanding least_kv least_tokens power_of_two weighted_capacity session_affinity central_queue

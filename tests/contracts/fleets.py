@@ -88,7 +88,7 @@ def slower(latency: Any, factor: float) -> Any:
 def _slower(key: str, value: Any, factor: float) -> Any:
     if key.endswith("_per_s"):
         return value / factor
-    return factor * value if key.endswith("_s") else slower(value, factor)
+    return factor * value if key.endswith("_s") or key == "time_scale" else slower(value, factor)
 
 
 def workload(seed: int, count: int = 40) -> list[Request]:
