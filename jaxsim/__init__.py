@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jaxsim._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from jaxsim.analysis.capacity import capacity as capacity
     from jaxsim.analysis.compare import compare as compare
     from jaxsim.analysis.iteration import iteration as iteration
     from jaxsim.analysis.monte_carlo import monte_carlo as monte_carlo
@@ -50,6 +51,7 @@ _HOMES = {
     "Scenario": "config.schema",
     "ScenarioError": "config.errors",
     "Slo": "specs",
+    "capacity": "analysis.capacity",
     "compare": "analysis.compare",
     "describe_trace": "analysis.trace_describe",
     "dump_scenario": "config.io",

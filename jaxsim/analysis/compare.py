@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
-from jaxsim.analysis.scenarios import resized
+from jaxsim.analysis.scenarios import resized, size_of
 from jaxsim.analysis.statistics import Sample, Statistic, is_one_run
 from jaxsim.analysis.steadiness import relative_difference
 from jaxsim.config.errors import ScenarioError
@@ -189,7 +189,7 @@ def compare(
         while done < seeds:
             first = a.monte_carlo.first_seed + done
             pair = [resized(scenario, first_seed=first, seeds=1) for scenario in (a, b)]
-            each = sum(_size(scenario) for scenario in pair)
+            each = sum(size_of(scenario) for scenario in pair)
             count = min(seeds - done, max(_BLOCK_REQUESTS // each, 1))
             pair = [resized(scenario, seeds=count) for scenario in pair]
             for held, result, scenario in zip(samples, run_many(pair, keep_requests=True), pair, strict=True):
@@ -219,8 +219,3 @@ def _needed(found: Sequence[Difference], precision: float | None, seeds: int) ->
     halves = [(ci.high - ci.low) / 2 for difference in found if (ci := difference.change_interval)]
     widest = max(halves, default=0.0)
     return seeds if widest <= precision else int(np.ceil(seeds * max(1.1 * (widest / precision) ** 2, 1.25)))
-
-
-def _size(scenario: Scenario) -> int:
-    """Requests of one seed."""
-    return scenario.workload.draw(np.array([scenario.monte_carlo.first_seed])).arrival_s.shape[1]

@@ -9,7 +9,6 @@ The number of seeds is not found by looking again and again, which would make in
 run, with a margin (Stein 1945). The run that counts starts afresh and has a fixed size.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,14 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
+from jaxsim.analysis.replications import Horizon, few_lane_counts, horizon_of, part_of, replicated
 from jaxsim.analysis.scenarios import resized
-from jaxsim.analysis.statistics import Measured, Sample, Statistic, is_one_run
+from jaxsim.analysis.statistics import Measured, Sample, Statistic
 from jaxsim.analysis.steadiness import Drift, Growth, drift_of, growth_of, warmup_of
-from jaxsim.config.errors import ScenarioError
 from jaxsim.config.schema import Scenario
 from jaxsim.result import Result
 from jaxsim.simulate import KEPT_REQUESTS, run
-from jaxsim.workload import Synthetic, Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,8 +38,6 @@ MOST_SEEDS = 128
 _MARGIN = 1.2
 """Seeds beyond the estimate of a pilot of 32 seeds, whose interval width is uncertain by an eighth."""
 _WINDOWS = 10
-
-Horizon = Literal["steady", "terminating"]
 
 
 @dataclass(frozen=True)
@@ -204,22 +200,22 @@ def monte_carlo(
         ValueError: an unknown statistic, or a precision that is none.
     """
     targets = _targets(precision)
-    scenario, warnings = _replicated(scenario)
-    pilot = _Pilot(scenario, list(targets), _horizon(scenario, horizon), pilot_seeds, max_requests, warnings)
-    pilot.settle(_part(progress, 0.0, 0.3))
+    scenario, warnings = replicated(scenario)
+    pilot = _Pilot(scenario, list(targets), horizon_of(scenario, horizon), pilot_seeds, max_requests, warnings)
+    pilot.settle(part_of(progress, 0.0, 0.3))
     scenario, answer, sample, spent = pilot.scenario, pilot.result, pilot.sample, pilot.simulated
     while True:
         size, seeds = _size(answer), scenario.monte_carlo.seeds
         enough = _needed_requests(answer, scenario, targets)
         longer = _needed_size(sample, targets, size, enough) if pilot.horizon == "steady" else size
-        needed = _few_lane_counts(max(math.ceil(enough / longer), min(seeds, pilot_seeds)))
+        needed = few_lane_counts(max(math.ceil(enough / longer), min(seeds, pilot_seeds)))
         affordable = min(needed, (max_requests - spent) // longer)
         if affordable * longer <= seeds * size:
             break
         notify(_cost(targets, affordable, needed, longer, answer))
         scenario = resized(scenario, seeds=affordable, num_requests=longer)
         keep = affordable * longer <= KEPT_REQUESTS
-        answer = run(scenario, keep_requests=keep, progress=_part(progress, 0.3, 0.7))
+        answer = run(scenario, keep_requests=keep, progress=part_of(progress, 0.3, 0.7))
         sample = _sample(answer, scenario)
         spent += affordable * longer
     return _answer(answer, scenario, targets, pilot, sample, spent)
@@ -245,12 +241,6 @@ def _needed_size(sample: Sample, targets: Mapping[Statistic, float], size: int, 
     factor = max(factors, default=1.0)
     steady = size if factor <= 1 else math.ceil(size * min(max(1.2 * factor, 2.0), 8.0))
     return max(steady, math.ceil(requests / MOST_SEEDS))
-
-
-def _few_lane_counts(seeds: int) -> int:
-    """The next of few numbers of seeds, a quarter apart, a half below 64: every number of lanes is another program."""
-    step = 1 << max(seeds.bit_length() - (3 if seeds > 64 else 2), 0)
-    return -(-seeds // step) * step
 
 
 def _sample(answer: Result, scenario: Scenario) -> Sample:
@@ -400,25 +390,6 @@ def _targets(precision: Mapping[str, float]) -> dict[Statistic, float]:
     return {Statistic.parse(name): share for name, share in precision.items()}
 
 
-def _replicated(scenario: Scenario) -> tuple[Scenario, list[str]]:
-    """The scenario with seeds that differ."""
-    workload = scenario.workload
-    if isinstance(workload, Trace) and is_one_run(resized(scenario, seeds=2)):
-        resampled = dataclasses.replace(workload, resample="block_bootstrap")
-        return dataclasses.replace(scenario, workload=resampled), [
-            "the trace is resampled in blocks of consecutive requests, so that seeds differ (resample: block_bootstrap)"
-        ]
-    return scenario, []
-
-
-def _horizon(scenario: Scenario, asked: Horizon | Literal["auto"]) -> Horizon:
-    workload = scenario.workload
-    endless = isinstance(workload, Synthetic) and math.isfinite(workload.arrivals.rate_per_s)
-    if asked == "steady" and not endless:
-        raise ScenarioError("has no long-run arrival rate, so it has no steady state: choose terminating", "workload")
-    return ("steady" if endless else "terminating") if asked == "auto" else asked
-
-
 def _cost(targets: Mapping[Statistic, float], seeds: int, needed: int, size: int, pilot: Result) -> str:
     """What the coming run takes, told before it starts."""
     rate = pilot.summary["num_requests"] / max(pilot.manifest["run_seconds"], 1e-9)
@@ -437,7 +408,3 @@ def _size(answer: Result) -> int:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _part(progress: Callable[[float], None] | None, start: float, share: float) -> Callable[[float], None] | None:
-    return None if progress is None else lambda done: progress(start + done * share)

@@ -59,6 +59,11 @@ def resized(
     return dataclasses.replace(scenario, workload=workload, monte_carlo=monte_carlo)
 
 
+def size_of(scenario: Scenario) -> int:
+    """Requests of one seed."""
+    return scenario.workload.draw(np.array([scenario.monte_carlo.first_seed])).arrival_s.shape[1]
+
+
 def rate_of(scenario: Scenario) -> float:
     """Requests per second that arrive in the long run, a trace's mean; nan if there is no such number."""
     arrivals = getattr(scenario.workload, "arrivals", None)

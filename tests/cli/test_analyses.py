@@ -10,6 +10,7 @@ from jaxsim.cli.main import main
 from tests.cli.scenarios import SMALL
 
 COMMANDS = {
+    "capacity": "capacity {file} --set slo.ttft_s.p90=0.03 --precision 10%",
     "queueing": "queueing {file} --simulate",
     "compare": "compare {file} --with latency.base_s=6e-3 --statistic ttft_s.mean --statistic e2e_s.p90",
 }
