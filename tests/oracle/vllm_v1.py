@@ -34,6 +34,13 @@ class VllmV1(Scheduler):
     def ends_with(self, job: Job, emitted: int) -> bool:
         return super().ends_with(job, emitted) or job.prompt + emitted >= self.max_model_len
 
+    def resident_tokens(self) -> int:
+        """Without those passed over: they are gone when the batch just planned starts."""
+        passed_over = [
+            job for job in self.running if job not in self._granted and self.leaves_with(job, job.emitted + job.owed)
+        ]
+        return super().resident_tokens() - sum(job.computed for job in passed_over)
+
     def plan(self) -> Plan:
         self._granted: dict[Job, int] = {}
         alone = len(self.running) + len(self.waiting) <= 1
