@@ -46,7 +46,7 @@ class FleetRecords:
         first_token_s: float64 `[R, N]`.
         finish_s: float64 `[R, N]`.
         preemptions: int32 `[R, N]`.
-        itl_counts: int64 `[R, ITL_BINS]`.
+        itl_counts: int32 `[R, ITL_BINS]`.
         kv_token_seconds: float64 `[R]`.
         makespan_s: float64 `[R]`, when the last instance stopped.
         iterations: int64 `[R]`.
@@ -82,38 +82,24 @@ def simulate(
         workers: where to run.
         progress: called with the share of the work that was just finished.
     """
-    work = []
-    for fleet in fleets:
-        records = _empty(fleet)
-        work.append((fleet, records, _lanes_of(fleet, records.instance)))
-    sets = [group.lanes for _, _, groups in work for group in groups]
+    routed = [_route(fleet) for fleet in fleets]
+    groups = [_lanes_of(fleet, instance) for fleet, instance in zip(fleets, routed, strict=True)]
+    sets = [one.lanes for of_fleet in groups for one in of_fleet]
     total = sum(len(one.requests.arrival_s) for one in sets)
     found = iter(lanes.simulate(sets, workers, lambda count: progress(count / total)))
-    for fleet, records, groups in work:
-        for group in groups:
-            _collect(fleet, records, group, next(found))
-    return [records for _, records, _ in work]
+    return [
+        _collect(fleet, instance, [(one, next(found)) for one in of_fleet])
+        for fleet, instance, of_fleet in zip(fleets, routed, groups, strict=True)
+    ]
 
 
-def _empty(fleet: Fleet) -> FleetRecords:
-    """Records of a fleet before anything has run."""
-    requests = fleet.requests
-    seeds, count = requests.arrival_s.shape
+def _route(fleet: Fleet) -> np.ndarray:
+    """The instance of every request, int32 `[R, N]`; -1 where it is not accepted."""
     instances = sum(group.count for group in fleet.groups)
-    routed = fleet.router.assign(fleet.accepted, requests.routing_uniform, instances)
-    per_seed = {"iterations": np.int64, "rounds": np.int64, "recomputed_tokens": np.int64, "status": np.int32}
-    return FleetRecords(
-        instance=np.where(fleet.accepted, routed, np.int32(-1)).astype(np.int32),
-        output_tokens=requests.output_tokens.copy(),
-        first_scheduled_s=np.full((seeds, count), np.nan),
-        first_token_s=np.full((seeds, count), np.nan),
-        finish_s=np.full((seeds, count), np.nan),
-        preemptions=np.zeros((seeds, count), np.int32),
-        itl_counts=np.zeros((seeds, ITL_BINS), np.int64),
-        kv_token_seconds=np.zeros(seeds),
-        makespan_s=np.zeros(seeds),
-        **{name: np.zeros(seeds, dtype) for name, dtype in per_seed.items()},
-    )
+    if instances == 1 and fleet.accepted.all():
+        return np.broadcast_to(np.int32(0), fleet.accepted.shape)
+    routed = fleet.router.assign(fleet.accepted, fleet.requests.routing_uniform, instances)
+    return np.where(fleet.accepted, routed, np.int32(-1)).astype(np.int32, copy=False)
 
 
 def _streams(instance: np.ndarray, numbers: range) -> np.ndarray:
@@ -193,25 +179,55 @@ def _lane_set(group: InstanceGroup, served: lanes.LaneRequests, leap: bool) -> l
     return lanes.LaneSet(group.model(), served, shape)
 
 
-def _collect(fleet: Fleet, into: FleetRecords, group: _GroupLanes, records: lanes.LaneRecords) -> None:
-    """Put what a group's lanes recorded in the order of the requests; add up what is per seed."""
-    if group.streams is None:
-        for field in dataclasses.fields(records):
-            getattr(into, field.name)[...] = getattr(records, field.name)
-        into.output_tokens[...] = group.lanes.requests.output_tokens
-        return
-    seeds, count = fleet.requests.arrival_s.shape
-    there = group.streams < count
-    seed = np.broadcast_to(np.tile(np.arange(seeds), group.group.count)[:, None], there.shape)
-    row, place = seed[there], group.streams[there]
-    into.output_tokens[row, place] = group.lanes.requests.output_tokens[there]
+def _collect(
+    fleet: Fleet, instance: np.ndarray, found: list[tuple[_GroupLanes, lanes.LaneRecords]]
+) -> FleetRecords:
+    """What the groups' lanes recorded, in the order of the requests; per seed added up."""
+    if len(found) == 1 and found[0][0].streams is None:
+        of, records = found[0]
+        columns = {field.name: getattr(records, field.name) for field in dataclasses.fields(records)}
+        return FleetRecords(instance=instance, output_tokens=of.lanes.requests.output_tokens, **columns)
+    into = _empty(fleet, instance)
+    for of, records in found:
+        _add_group(into, of, records)
+    return into
+
+
+def _empty(fleet: Fleet, instance: np.ndarray) -> FleetRecords:
+    """Records of a fleet that has served nothing."""
+    requests = fleet.requests
+    seeds, count = requests.arrival_s.shape
+    per_seed = {"iterations": np.int64, "rounds": np.int64, "recomputed_tokens": np.int64, "status": np.int32}
+    return FleetRecords(
+        instance=instance,
+        output_tokens=requests.output_tokens.copy(),
+        first_scheduled_s=np.full((seeds, count), np.nan),
+        first_token_s=np.full((seeds, count), np.nan),
+        finish_s=np.full((seeds, count), np.nan),
+        preemptions=np.zeros((seeds, count), np.int32),
+        itl_counts=np.zeros((seeds, ITL_BINS), np.int32),
+        kv_token_seconds=np.zeros(seeds),
+        makespan_s=np.zeros(seeds),
+        **{name: np.zeros(seeds, dtype) for name, dtype in per_seed.items()},
+    )
+
+
+def _add_group(into: FleetRecords, of: _GroupLanes, records: lanes.LaneRecords) -> None:
+    assert of.streams is not None
+    seeds, count = into.instance.shape
+    there = of.streams < count
+    seed = np.broadcast_to(np.tile(np.arange(seeds), of.group.count)[:, None], there.shape)
+    row, place = seed[there], of.streams[there]
+    into.output_tokens[row, place] = of.lanes.requests.output_tokens[there]
     for name in ("first_scheduled_s", "first_token_s", "finish_s", "preemptions"):
         getattr(into, name)[row, place] = getattr(records, name)[there]
     for name in ("itl_counts", "kv_token_seconds", "iterations", "recomputed_tokens"):
         values = getattr(records, name)
-        getattr(into, name)[:] += values.reshape(group.group.count, seeds, *values.shape[1:]).sum(axis=0)
+        getattr(into, name)[:] += values.reshape(of.group.count, seeds, *values.shape[1:]).sum(
+            axis=0, dtype=values.dtype
+        )
     for name in ("makespan_s", "rounds", "status"):
-        values = getattr(records, name).reshape(group.group.count, seeds)
+        values = getattr(records, name).reshape(of.group.count, seeds)
         np.maximum(getattr(into, name), values.max(axis=0), out=getattr(into, name))
 
 

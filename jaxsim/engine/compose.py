@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxsim._arrays import over_slots, phase, select
+from jaxsim._arrays import first_slot, over_slots, phase, select
 from jaxsim.engine import kv
 from jaxsim.engine.policy.base import View
 from jaxsim.engine.shape import Shape
@@ -248,5 +248,4 @@ def gone_key(shape: Shape, here: Here, last_key: jax.Array) -> jax.Array:
 @over_slots
 def free_slot(finish_key: jax.Array, last_key: jax.Array) -> jax.Array:
     """The first free slot, S when there is none."""
-    slots = finish_key.shape[0] - 1
-    return jnp.min(select(finish_key[:-1] <= last_key, lax.iota(jnp.int32, slots), jnp.int32(slots)))
+    return first_slot(finish_key[:-1] <= last_key)

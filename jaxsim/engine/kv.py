@@ -43,12 +43,12 @@ def exact(context: jax.Array, decoding: jax.Array, limit: jax.Array, block_size:
     """
     blocks = select(decoding, ceil_div(context, block_size), 0)
     slack = select(decoding, blocks * block_size - context, block_size)
-    total = jnp.sum(blocks, dtype=jnp.int32)
+    total = jnp.sum(blocks, axis=0, dtype=jnp.int32)
     free = limit - total
-    safe, step = jnp.int32(0), 1 << (block_size - 1).bit_length()
+    safe, step = jnp.zeros_like(total), 1 << (block_size - 1).bit_length()
     while step:
         probe = safe + step
-        takers = jnp.sum(slack < probe, dtype=jnp.int32)
+        takers = jnp.sum(slack < probe, axis=0, dtype=jnp.int32)
         safe = select((takers <= free) & (probe <= block_size), probe, safe)
         step //= 2
     return Held(total, select(free < 0, 0, 1 + safe))

@@ -175,7 +175,7 @@ def _advance(
 
     def unfinished(state: State) -> jax.Array:
         # most lanes must be run again, larger: there is no point in finishing the others
-        return unfinished_lanes(state) & (2 * jnp.sum(state.exceeded > 0) <= state.exceeded.shape[0])
+        return unfinished_lanes(state) & (jnp.sum(state.exceeded > 0) <= RERUN_SHARE * state.exceeded.shape[0])
 
     rebase_tile = jax.vmap(functools.partial(rebase, shape=shape), in_axes=(of_state,), out_axes=of_state)
     return _loop.advance(lambda state: round_of_tile(state, model, columns), unfinished, rebase_tile(state), rounds)
@@ -265,32 +265,29 @@ def _simulate_alike(
     by_length = np.argsort(np.isfinite(lanes.requests.arrival_s).sum(axis=1), kind="stable")
     kind = (lanes.shape, jax.tree.structure(lanes.model))
     start = SUFFICED.get(kind) or dataclasses.replace(lanes.shape, slots=_slots(32, lanes.shape.slots))
-    todo = [(start, tile) for tile in _tiles(by_length, num_requests, len(workers))]
+    todo: dict[Shape, list[np.ndarray]] = {start: [by_length]}
     stop = threading.Event()
 
     def run(work: tuple[Shape, np.ndarray], worker: _loop.Worker) -> LaneRecords:
         return _run_tile(lanes.model, lanes.requests, work[0], stop, work[1], worker)
 
-    def next_work() -> Iterator[tuple[Shape, np.ndarray]]:
-        while todo:
-            shape, tile = todo.pop(0)
+    def tiles(shape: Shape, places: np.ndarray) -> Iterator[tuple[Shape, np.ndarray]]:
+        for tile in _tiles(places, num_requests, len(workers)):
             yield _larger(shape, SUFFICED.get(kind, shape)), tile
 
     try:
         while todo:
-            for (tried, tile), found in _loop.map_tiles(run, next_work(), list(workers)):
+            shape, waiting = todo.popitem()
+            for (tried, tile), found in _loop.map_tiles(run, tiles(shape, np.concatenate(waiting)), list(workers)):
                 records.put(_as_slice(tile), found)
                 crowded = found.status == LaneStatus.SLOTS_EXCEEDED
                 full = found.status == LaneStatus.BLOCKS_EXCEEDED
-                again = []
-                if crowded.any():
-                    wider = _slots(tried.slots + 1, lanes.shape.slots)
-                    again.append((dataclasses.replace(tried, slots=wider), tile[crowded]))
-                if full.any():
-                    again.append((dataclasses.replace(tried, kv="counted"), tile[full]))
-                todo += again
-                for larger, some in again:
-                    if 2 * len(some) > len(tile):  # the rule, not the exception: start there from now on
+                wider = dataclasses.replace(tried, slots=_slots(tried.slots + 1, lanes.shape.slots))
+                counted = dataclasses.replace(tried, kv="counted")
+                for larger, some in ((wider, tile[crowded]), (counted, tile[full])):
+                    if len(some):
+                        todo.setdefault(larger, []).append(some)
+                    if len(some) > RERUN_SHARE * len(tile):
                         SUFFICED[kind] = _larger(larger, SUFFICED.get(kind, larger))
                 progress(len(tile) - int(np.sum(crowded | full)))
     except BaseException:
@@ -298,6 +295,10 @@ def _simulate_alike(
         raise
     return records
 
+
+RERUN_SHARE = 1 / 16
+"""A tile is given up when more of its lanes than this must be run again larger, and the next ones start larger: running
+a few lanes again costs nearly as much as running a tile."""
 
 SUFFICED: dict[object, Shape] = {}
 """The slots and the way of counting blocks that most lanes of a kind were found to need: where the next ones start."""
@@ -352,7 +353,7 @@ def _run_tile(
             rounds += int(count)
             done = np.asarray(_unfinished(state)) == 0
             exceeded = np.asarray(state.exceeded)
-            if 2 * np.sum(exceeded > 0) > len(lanes):
+            if np.sum(exceeded > 0) > RERUN_SHARE * len(lanes):
                 why = np.bincount(exceeded[exceeded > 0]).argmax()
                 return _records(state, shape, rounds, ~done, np.where(done, exceeded, why))
             now = _position(state)
@@ -416,7 +417,7 @@ def _records(
         preemptions=or_zero(short and short.preemptions, (lanes, n + 1))[:, :n],
         itl_counts=or_zero(kept.itl_counts, (ITL_BINS, lanes)).T,
         kv_token_seconds=or_zero(kept.kv_token_seconds, (lanes,)),
-        makespan_s=np.asarray(state.now_s),
+        makespan_s=np.asarray(state.now_s if state.free_s is None else jnp.maximum(state.now_s, state.free_s)),
         iterations=np.asarray(state.iteration + state.rebased - 1),
         recomputed_tokens=or_zero(short and short.recomputed_tokens, (lanes,)),
         rounds=np.full(lanes, rounds),

@@ -109,7 +109,8 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         piece = settle.price_stretch(model, here)
         standing = None
         if relief is not None and blocks is not None:
-            standing = settle.Standing(blocks.held, blocks.limit, relief.barred, relief.busy)
+            busy = relief.busy if relief.unrecorded is None else relief.busy | (relief.unrecorded > 0)
+            standing = settle.Standing(blocks.held, blocks.limit, relief.barred, busy)
         composed = closes | (granted > 0)
         k = settle.stretch_length(model, shape, here, open_tokens, candidate, piece, composed, standing)
         stretch_s = settle.spent_s(piece, k)

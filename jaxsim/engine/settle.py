@@ -221,7 +221,7 @@ def retire(shape: Shape, here: Here, last_key: jax.Array, slot: jax.Array, occup
 @over_slots
 def soonest(finish_key: jax.Array, last_key: jax.Array) -> jax.Array:
     """The smallest finish key of a decode."""
-    return jnp.min(select(finish_key[:-1] > last_key, finish_key[:-1], NEVER))
+    return jnp.min(select(finish_key[:-1] > last_key, finish_key[:-1], NEVER), axis=0)
 
 
 # record --------------------------------------------------------------------------------------------------------------

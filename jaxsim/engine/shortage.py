@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
-from jaxsim._arrays import phase, rarely, select, take
+from jaxsim._arrays import first_slot, phase, rarely, select, slot_numbers, take
 from jaxsim.engine import kv
 from jaxsim.engine.compose import Here, due, left_blocks
 from jaxsim.engine.shape import Shape
@@ -94,10 +93,10 @@ def last_admitted(shape: Shape, here: Here, needed: jax.Array, slots: Slots, las
         decoding = (key[:-1] > last) & (key[:-1] < NEVER)
         lingers = (key[:-1] <= last) & ((key[:-1] >> shape.slot_bits) == iteration) & leaving
         # packed by request first: the largest is the last admitted
-        latest = jnp.max(select(decoding | lingers, packed[:-1], jnp.int64(-1)))
+        latest = jnp.max(select(decoding | lingers, packed[:-1], jnp.int64(-1)), axis=0)
         found = (decoding | lingers) & (packed[:-1] == latest)
         request, offset = unpack(latest)
-        return Victim(_place(found), request, offset + iteration, jnp.any(found & lingers))
+        return Victim(first_slot(found), request, offset + iteration, jnp.any(found & lingers, axis=0))
 
     return rarely(needed, find, none, slots.finish_key, slots.request, last_key, here.iteration, leaving)
 
@@ -108,9 +107,10 @@ def first_preempted(shape: Shape, preempted: jax.Array, slots: Slots) -> Victim:
 
     def find(key: jax.Array, packed: jax.Array) -> Victim:
         there = key[:-1] == NEVER
-        first = jnp.min(select(there, packed[:-1], jnp.int64(2**62)))
+        first = jnp.min(select(there, packed[:-1], jnp.int64(2**62)), axis=0)
         request, known = unpack(first)
-        return Victim(_place(there & (packed[:-1] == first)), request, known, jnp.bool_(False))
+        slot = first_slot(there & (packed[:-1] == first))
+        return Victim(slot, request, known, jnp.zeros_like(slot, bool))
 
     return rarely(preempted > 0, find, none, slots.finish_key, slots.request)
 
@@ -127,17 +127,11 @@ def unrecorded_gap(shape: Shape, needed: jax.Array, slots: Slots) -> Gap:
     none = Gap(jnp.int32(shape.slots), jnp.float64(0))
 
     def find(key: jax.Array, last_token_s: jax.Array) -> Gap:
-        slot = _place((key[:-1] < NEVER) & (last_token_s[:-1] > -jnp.inf))
-        here = lax.iota(jnp.int32, shape.slots) == slot
-        return Gap(slot, jnp.max(select(here, last_token_s[:-1], -jnp.inf)))
+        since_s = last_token_s[:-1]
+        slot = first_slot((key[:-1] < NEVER) & (since_s > -jnp.inf))
+        return Gap(slot, jnp.max(select(slot_numbers(since_s) == slot, since_s, -jnp.inf), axis=0))
 
     return rarely(needed, find, none, slots.finish_key, slots.last_token_s)
-
-
-def _place(there: jax.Array) -> jax.Array:
-    """The first slot that is there, S when none is."""
-    slots = there.shape[0]
-    return jnp.min(select(there, lax.iota(jnp.int32, slots), jnp.int32(slots)))
 
 
 @phase
