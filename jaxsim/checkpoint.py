@@ -100,7 +100,7 @@ class Checkpoint:
         for file in sorted(self._parts.glob("*.npz")):
             chunk = int(file.stem)
             try:
-                with np.load(file, allow_pickle=False) as saved:
+                with file.open("rb") as opened, np.load(opened, allow_pickle=False) as saved:
                     arrays = dict(saved)
                 size = int(arrays.pop("requests_bytes"))
                 whole = not size or self._requests(chunk).stat().st_size == size
