@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jaxsim.analysis.trace_describe import describe_trace as describe_trace
     from jaxsim.analysis.trace_fit import fit_trace as fit_trace
     from jaxsim.analysis.validate import validate as validate
+    from jaxsim.analysis.sweep import sweep as sweep
     from jaxsim.config.errors import ScenarioError as ScenarioError
     from jaxsim.config.io import dump_scenario as dump_scenario
     from jaxsim.config.io import load_scenario as load_scenario
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "Cluster": "config.schema",
     "Engine": "config.schema",
-    "Instance": "config.schema",
     "HardwareSpec": "specs",
+    "Instance": "config.schema",
     "KvCache": "config.schema",
     "ModelSpec": "specs",
     "MonteCarlo": "config.schema",
@@ -63,6 +64,7 @@ _HOMES = {
     "parse_scenario": "config.io",
     "queueing": "analysis.queueing",
     "run": "simulate",
+    "sweep": "analysis.sweep",
     "validate": "analysis.validate",
 }
 

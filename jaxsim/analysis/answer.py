@@ -35,6 +35,9 @@ class Answer(abc.ABC):
     incomplete: bool = False
     """Some simulation behind it stopped early."""
 
+    interrupted: bool = False
+    """The user stopped it; it covers what had finished."""
+
     @property
     @abc.abstractmethod
     def sentences(self) -> Sequence[str]:

@@ -2,10 +2,11 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from jaxsim.cli.exit_codes import INCOMPLETE, OK
+from jaxsim.cli.exit_codes import INCOMPLETE, INTERRUPTED, OK
 from jaxsim.cli.options import check_folder, check_tables, of_file
 from jaxsim.cli.progress import progress_bar
 
@@ -37,4 +38,8 @@ def tell(args: argparse.Namespace, analyse: Callable[[Progress], "Answer"], labe
         print_answer(answer)
         if written:
             print(f"\nwrote {args.out}{os.sep}: {', '.join(path.name for path in written)}")
+    if answer.interrupted:
+        where = f"in {args.out}" if args.out else "above"
+        print(f"jaxsim: interrupted; what had finished is {where}", file=sys.stderr)
+        return INTERRUPTED
     return INCOMPLETE if answer.incomplete else OK

@@ -9,8 +9,8 @@ from jaxsim.cli.parser import whole_number
 
 _DESCRIPTION = """\
 The highest arrival rate at which the fleet keeps every promise of the scenario's slo, with a confidence interval and
-the goodput curve; or, with --vary instances, the counts of the instance groups that cost least at the scenario's rate or
-trace. Runs are made longer until the answer does not depend on their length.
+the goodput curve; or, with --vary instances, the counts of the instance groups that cost least at the scenario's rate
+or under its trace. Runs are made longer until the answer does not depend on their length.
 """
 
 _EXAMPLE = """\
