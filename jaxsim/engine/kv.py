@@ -38,17 +38,21 @@ def bound(seqs: jax.Array, context: jax.Array, limit: jax.Array, block_size: int
 def exact(context: jax.Array, decoding: jax.Array, limit: jax.Array, block_size: int) -> Held:
     """Count over slots: `context` int32 `[S]`, `decoding` bool `[S]`; `limit` is what the decodes may hold.
 
-    A decode takes its next block after `slack` more tokens, each within `block_size` iterations. The pool lasts as many
-    iterations as fewer than `limit - blocks` slacks are smaller; that count is found by bisection over one block.
+    A decode takes its next block after `slack` more tokens. The pool lasts as long as no more decodes than there are
+    free blocks have used up their slack, at most for the `block_size` iterations in which nobody takes two. One pass
+    counts slacks by class, all classes in the bit fields of one integer (a bisection over slacks took five passes, 280
+    ns a round instead of 205). The iterations are exact where a class is one slack wide, else rounded down.
     """
+    bits = 8 if context.shape[0] < 1 << 8 else 16  # of a count of slots
+    classes = 64 // bits
+    width = -(-block_size // classes)
     blocks = select(decoding, ceil_div(context, block_size), 0)
-    slack = select(decoding, blocks * block_size - context, block_size)
     total = jnp.sum(blocks, axis=0, dtype=jnp.int32)
     free = limit - total
-    safe, step = jnp.zeros_like(total), 1 << (block_size - 1).bit_length()
-    while step:
-        probe = safe + step
-        takers = jnp.sum(slack < probe, axis=0, dtype=jnp.int32)
-        safe = select((takers <= free) & (probe <= block_size), probe, safe)
-        step //= 2
-    return Held(total, select(free < 0, 0, 1 + safe))
+    place = jax.lax.div(blocks * block_size - context, jnp.int32(width)).astype(jnp.int64)
+    counts = jnp.sum(select(decoding, jnp.int64(1) << (bits * place), jnp.int64(0)), axis=0)
+    takers, fitting = jnp.zeros_like(total), jnp.zeros_like(total)
+    for nth in range(classes):
+        takers = takers + ((counts >> (bits * nth)) & ((1 << bits) - 1)).astype(jnp.int32)
+        fitting = fitting + (takers <= free)
+    return Held(total, select(free < 0, 0, 1 + jnp.minimum(fitting * width, block_size)))
