@@ -53,6 +53,7 @@ class KernelProfile(Gridded):
             `clamp` takes the time at the end, `linear` extends the last cell (but never falls).
         time_scale: what every kernel time is multiplied by.
         host_s: seconds that every iteration takes beyond its kernels: what the machine's host adds.
+        front_end_s: seconds from a request's arrival until the scheduler sees it: HTTP, tokenisation and the like.
         sha256: checksum of the files; null takes them as they are, and the manifest of a run notes what it was.
     """
 
@@ -62,13 +63,14 @@ class KernelProfile(Gridded):
     extrapolate: Extrapolate = "error"
     time_scale: float = 1.0
     host_s: float = 0.0
+    front_end_s: float = 0.0
     sha256: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))
         check(self, "layers", lambda count: count >= 1, "1 or greater")
         check_positive(self, "time_scale")
-        check_not_negative(self, "host_s")
+        check_not_negative(self, "host_s", "front_end_s")
         object.__setattr__(self, "sha256", pinned(_files(self.path), self.sha256))
         self.parts(linear=False)
 

@@ -45,6 +45,7 @@ class Table(Gridded):
         clock_hz: cycles per second; given if and only if the file has `cycles`.
         time_scale: what every time in the file is multiplied by.
         host_s: seconds that every iteration takes beyond the file's: what the machine's host adds.
+        front_end_s: seconds from a request's arrival until the scheduler sees it: HTTP, tokenisation and the like.
         sha256: checksum of the file; null takes the file as it is, and the manifest of a run notes what it was.
     """
 
@@ -54,12 +55,13 @@ class Table(Gridded):
     clock_hz: float | None = None
     time_scale: float = 1.0
     host_s: float = 0.0
+    front_end_s: float = 0.0
     sha256: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))
         check_positive(self, "clock_hz", "time_scale")
-        check_not_negative(self, "host_s")
+        check_not_negative(self, "host_s", "front_end_s")
         object.__setattr__(self, "sha256", pinned([self.path], self.sha256))
         if _read(self.path, self.sha256).in_cycles != (self.clock_hz is not None):
             raise ValueError("clock_hz must be given if the file has cycles, and only then")
