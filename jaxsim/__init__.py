@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from jaxsim.analysis.iteration import iteration as iteration
     from jaxsim.analysis.monte_carlo import monte_carlo as monte_carlo
     from jaxsim.analysis.queueing import queueing as queueing
+    from jaxsim.analysis.sensitivity import sensitivity as sensitivity
+    from jaxsim.analysis.sweep import sweep as sweep
     from jaxsim.analysis.trace_describe import describe_trace as describe_trace
     from jaxsim.analysis.trace_fit import fit_trace as fit_trace
     from jaxsim.analysis.validate import validate as validate
-    from jaxsim.analysis.sweep import sweep as sweep
     from jaxsim.config.errors import ScenarioError as ScenarioError
     from jaxsim.config.io import dump_scenario as dump_scenario
     from jaxsim.config.io import load_scenario as load_scenario
@@ -64,6 +65,7 @@ _HOMES = {
     "parse_scenario": "config.io",
     "queueing": "analysis.queueing",
     "run": "simulate",
+    "sensitivity": "analysis.sensitivity",
     "sweep": "analysis.sweep",
     "validate": "analysis.validate",
 }

@@ -12,6 +12,7 @@ from tests.cli.scenarios import SMALL
 COMMANDS = {
     "capacity": "capacity {file} --set slo.ttft_s.p90=0.03 --precision 10%",
     "sweep": "sweep {file} --vary scheduler.max_num_seqs=4,8 --vary workload.arrivals.rate=10,20",
+    "sensitivity": "sensitivity {file} --statistic e2e_s.mean --vary latency.base_s --vary clock",
     "queueing": "queueing {file} --simulate",
     "compare": "compare {file} --with latency.base_s=6e-3 --statistic ttft_s.mean --statistic e2e_s.p90",
 }
