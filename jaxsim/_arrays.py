@@ -52,7 +52,7 @@ def phase(function: F) -> F:
 
 
 def select(condition: Any, if_true: Any, if_false: Any) -> jax.Array:
-    """`where` for scalars and arrays of one lane, as a bare `lax.select` (inside a phase `jnp.where` is a call: 64 to 45 ns)."""
+    """`where` as a bare `lax.select`: inside a phase `jnp.where` would be a call of its own (a round 64 to 45 ns)."""
     dtype = next(x.dtype for x in (if_true, if_false) if hasattr(x, "dtype"))
     shape = jnp.broadcast_shapes(jnp.shape(condition), jnp.shape(if_true), jnp.shape(if_false))
     return lax.select(

@@ -79,6 +79,11 @@ def as_arrays(owner: T) -> T:
     return copy
 
 
+def as_leaves(*counts: int) -> list[Any]:
+    """Whole numbers as 0-d int32 NumPy arrays."""
+    return [np.asarray(count, np.int32) for count in counts]
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 

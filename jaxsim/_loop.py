@@ -1,4 +1,4 @@
-"""The only loops: rounds of a batch of lanes (on the device) and tiles of lanes over cores and devices (on the host)."""
+"""The only loops: rounds of a batch of lanes on the device, tiles of lanes over cores and devices on the host."""
 
 import os
 import threading

@@ -16,8 +16,8 @@ class RequestStatus(enum.IntEnum):
         """One sentence for a reader of the results."""
         return {
             RequestStatus.COMPLETED: "emitted all its tokens",
-            RequestStatus.REJECTED: "can never be served by this engine (on_infeasible: reject); raise max_model_len or "
-            "kv_cache.num_blocks to serve it",
+            RequestStatus.REJECTED: "can never be served by this engine (on_infeasible: reject); raise max_model_len "
+            "or kv_cache.num_blocks to serve it",
             RequestStatus.UNFINISHED: "was still queued or running when its lane stopped",
             RequestStatus.LOST: "was dropped by an unavailable instance (on_failure: lose)",
         }[self]
@@ -39,7 +39,7 @@ class LaneStatus(enum.IntEnum):
             LaneStatus.OK: "every request finished",
             LaneStatus.SLOTS_EXCEEDED: "more requests ran at once than the lane had slots; it is run again with more",
             LaneStatus.BLOCKS_EXCEEDED: "its KV pool came near its limit; it is run again with its blocks counted",
-            LaneStatus.NO_PROGRESS: "the scheduler can never serve the head of its queue: raise max_num_batched_tokens or "
-            "kv_cache.num_blocks, or allow chunked prefill",
+            LaneStatus.NO_PROGRESS: "the scheduler can never serve the head of its queue: raise "
+            "max_num_batched_tokens or kv_cache.num_blocks, or allow chunked prefill",
             LaneStatus.INTERRUPTED: "stopped by the user before it finished",
         }[self]

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxsim import _loop
 from jaxsim.cluster.instances import InstanceGroup
-from jaxsim.cluster.routing import StaticRouter
+from jaxsim.cluster.routing import AbstractRouter
 from jaxsim.engine import lanes
 from jaxsim.engine.record import ITL_BINS
 from jaxsim.engine.shape import Shape
@@ -29,7 +29,7 @@ class Fleet:
     """
 
     groups: Sequence[InstanceGroup]
-    router: StaticRouter
+    router: AbstractRouter
     requests: Requests
     accepted: np.ndarray
     leap: bool
@@ -179,9 +179,7 @@ def _lane_set(group: InstanceGroup, served: lanes.LaneRequests, leap: bool) -> l
     return lanes.LaneSet(group.model(), served, shape)
 
 
-def _collect(
-    fleet: Fleet, instance: np.ndarray, found: list[tuple[_GroupLanes, lanes.LaneRecords]]
-) -> FleetRecords:
+def _collect(fleet: Fleet, instance: np.ndarray, found: list[tuple[_GroupLanes, lanes.LaneRecords]]) -> FleetRecords:
     """What the groups' lanes recorded, in the order of the requests; per seed added up."""
     if len(found) == 1 and found[0][0].streams is None:
         of, records = found[0]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxsim._component import as_arrays
+from jaxsim._component import as_arrays, as_leaves
 from jaxsim.engine.policy import AbstractPolicy
 from jaxsim.engine.state import Model, Pool
 from jaxsim.latency import AbstractLatency
@@ -38,10 +38,11 @@ class InstanceGroup:
     def model(self) -> Model:
         """What the engine needs, as arrays."""
         blocks = self.num_blocks or 0
+        watermark = self.policy.watermark_blocks(blocks, self.watermark)
         return Model(
             policy=as_arrays(self.policy),
             latency=as_arrays(self.latency),
-            pool=Pool(np.int32(blocks), np.int32(self.policy.watermark_blocks(blocks, self.watermark))),
+            pool=Pool(*as_leaves(blocks, watermark)),
         )
 
     def most_blocks(self, prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
@@ -65,7 +66,7 @@ class InstanceGroup:
                 f"prompt_tokens is {prompt_tokens}, but a prompt must have at most {longest.tokens} tokens "
                 f"({longest.because})"
             )
-        need = int(self.most_blocks(np.int64(prompt_tokens), np.int64(output_tokens)))
+        need = int(self.most_blocks(np.asarray(prompt_tokens), np.asarray(output_tokens)))
         return (
             f"its {prompt_tokens} prompt and {output_tokens} output tokens need {need} KV blocks of {self.block_size} "
             f"tokens, but the pool has {self.num_blocks} (kv_cache.num_blocks)"

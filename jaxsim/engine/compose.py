@@ -1,4 +1,4 @@
-"""Composing a batch: what the candidate gets, runs of full chunks, the grant itself, and the seat of a completed prompt.
+"""Composing a batch: what the candidate gets, runs of full chunks, the grant itself, the slot of a completed prompt.
 
 The phases here, in `settle` and in `shortage` are about one lane. They return what changes and nothing else: every
 output is a kernel of its own, so an output with a long derivation is a phase of its own too (`_arrays.phase`).
@@ -14,7 +14,7 @@ from jaxsim._arrays import first_slot, over_slots, phase, select
 from jaxsim.engine import kv
 from jaxsim.engine.policy.base import View
 from jaxsim.engine.shape import Shape
-from jaxsim.engine.state import Batch, Candidate, Leaving, Model, unpack
+from jaxsim.engine.state import NEVER, Batch, Candidate, Leaving, Model, pack, unpack
 from jaxsim.engine.stretch import duration_s, iterations_within_spread
 from jaxsim.latency import terms as batch_terms
 from jaxsim.latency.base import Piece
@@ -102,7 +102,7 @@ def ask(
     held_blocks: jax.Array | None,
     barred: jax.Array | None,
 ) -> jax.Array:
-    """Tokens for the candidate, int32: 0 when it is not there, may not be admitted, or a request is yet to be retired."""
+    """Tokens for the candidate, int32: 0 if it is not there or not admitted, or a request is yet to be retired."""
     is_open = batch_tokens > 0
     waiting = here.computed == 0
     known, _ = unpack(candidate.lengths)
@@ -180,12 +180,18 @@ def after_run(here: Here, tokens: jax.Array, k: jax.Array, piece: Piece) -> Here
     )
 
 
+@phase
+def starting(shape: Shape, request: jax.Array, computed: jax.Array, tokens: jax.Array) -> jax.Array:
+    """The request that gets its first tokens, N when none does."""
+    return select((tokens > 0) & (computed == 0), request, jnp.int32(shape.num_requests))
+
+
 # the grant -----------------------------------------------------------------------------------------------------------
 
 
 @phase
 def granted_now(shape: Shape, here: Here, candidate: Candidate, tokens: jax.Array) -> jax.Array:
-    """What the candidate gets of `tokens` after a run: no more than it lacks, nothing if a request must retire first."""
+    """What the candidate gets of `tokens` after a run: at most what it lacks, nothing if a request must retire."""
     known, _ = unpack(candidate.lengths)
     return select(due(here, shape), 0, jnp.minimum(tokens, known - here.computed))
 
@@ -249,3 +255,57 @@ def gone_key(shape: Shape, here: Here, last_key: jax.Array) -> jax.Array:
 def free_slot(finish_key: jax.Array, last_key: jax.Array) -> jax.Array:
     """The first free slot, S when there is none."""
     return first_slot(finish_key[:-1] <= last_key)
+
+
+class Victim(NamedTuple):
+    """A preempted decode."""
+
+    slot: jax.Array
+    """S when there is none."""
+    request: jax.Array
+    known: jax.Array
+    """Its prompt and what it has emitted."""
+    left: jax.Array | bool
+    """Its last token is in flight: it loses its blocks, but waits for nothing."""
+
+
+class Seating(NamedTuple):
+    """A write to the slots: a completed prompt that joins, or a victim that keeps its slot."""
+
+    slot: jax.Array
+    key: jax.Array
+    """NEVER when nobody joins."""
+    occupant: jax.Array
+    first: jax.Array
+    """bool: a request joins for the first time."""
+    exceeded: jax.Array
+    """bool: there was no free slot."""
+
+
+@phase
+def seat(
+    shape: Shape,
+    here: Here,
+    candidate: Candidate,
+    request: jax.Array,
+    joins: jax.Array,
+    free: jax.Array,
+    victim: Victim | None,
+) -> Seating:
+    """Seat a completed prompt; a victim writes its slot instead, since a round does only one of both."""
+    known, remaining = unpack(candidate.lengths)
+    no_slot = jnp.int32(shape.slots)
+    slot, first = free, joins
+    if candidate.slot is not None:
+        resumes = candidate.slot < no_slot
+        slot, first = select(resumes, candidate.slot, free), joins & ~resumes
+    slot = select(joins, slot, no_slot)
+    exceeded = joins & (slot == no_slot)
+    key = select(joins, ((here.iteration + remaining) << shape.slot_bits) | slot, NEVER)
+    occupant = pack(request, known - here.iteration)
+    if victim is not None:
+        evicted = victim.slot < no_slot
+        slot = select(evicted, victim.slot, slot)
+        key = select(evicted & victim.left, 0, key)
+        occupant = select(evicted, pack(victim.request, victim.known), occupant)
+    return Seating(slot, key, occupant, first, exceeded)

@@ -19,7 +19,7 @@ from jaxsim.engine.shape import Shape
 from jaxsim.engine.state import Columns, Model, State, axes, finished, initial, pack, rebase
 
 LANES_PER_TILE = 384
-"""Lanes side by side on a core: enough to fill vector registers and hide the cost of a kernel, few enough for the cache.
+"""Lanes side by side on a core: enough to hide the cost of calling a kernel, few enough for the cache.
 Measured 57 ns a round at 320 and 384, 62 at 512, 63-75 at 640, 69 at 1,000."""
 
 TILE_BYTES = 512 << 20
@@ -162,9 +162,7 @@ def _model_axes(model: Model) -> Model:
     return jax.tree.map(lambda leaf: 0 if leaf.ndim else None, model)
 
 
-def _advance(
-    state: State, model: Model, columns: Columns, *, shape: Shape, rounds: int
-) -> tuple[State, jax.Array]:
+def _advance(state: State, model: Model, columns: Columns, *, shape: Shape, rounds: int) -> tuple[State, jax.Array]:
     of_state, of_model = axes(state), _model_axes(model)
 
     def step(state: State, model: Model, columns: Columns) -> State:
@@ -256,9 +254,7 @@ def _join(sets: list[LaneSet]) -> LaneSet:
     return LaneSet(model, LaneRequests(**columns), sets[0].shape)
 
 
-def _simulate_alike(
-    lanes: LaneSet, workers: Sequence[_loop.Worker], progress: Callable[[int], None]
-) -> LaneRecords:
+def _simulate_alike(lanes: LaneSet, workers: Sequence[_loop.Worker], progress: Callable[[int], None]) -> LaneRecords:
     count, num_requests = lanes.requests.arrival_s.shape
     records = LaneRecords.empty(count, num_requests)
     # lanes with equally many requests share tiles, so that few wait for the slowest
@@ -394,9 +390,7 @@ def _position(state: State) -> np.ndarray:
     return np.stack([np.asarray(fact, np.float64) for fact in facts])
 
 
-def _records(
-    state: State, shape: Shape, rounds: int, stuck: np.ndarray, exceeded: np.ndarray
-) -> LaneRecords:
+def _records(state: State, shape: Shape, rounds: int, stuck: np.ndarray, exceeded: np.ndarray) -> LaneRecords:
     n, lanes = shape.num_requests, len(stuck)
     kept = state.records
 
@@ -414,12 +408,12 @@ def _records(
         first_scheduled_s=times(kept.first_scheduled_s),
         first_token_s=_resolved(times(kept.first_token_s)),
         finish_s=times(kept.finish_s),
-        preemptions=or_zero(short and short.preemptions, (lanes, n + 1))[:, :n],
+        preemptions=or_zero(None if short is None else short.preemptions, (lanes, n + 1))[:, :n],
         itl_counts=or_zero(kept.itl_counts, (ITL_BINS, lanes)).T,
         kv_token_seconds=or_zero(kept.kv_token_seconds, (lanes,)),
         makespan_s=np.asarray(state.now_s if state.free_s is None else jnp.maximum(state.now_s, state.free_s)),
         iterations=np.asarray(state.iteration + state.rebased - 1),
-        recomputed_tokens=or_zero(short and short.recomputed_tokens, (lanes,)),
+        recomputed_tokens=or_zero(None if short is None else short.recomputed_tokens, (lanes,)),
         rounds=np.full(lanes, rounds),
         status=status,
     )

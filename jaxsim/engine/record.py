@@ -30,7 +30,7 @@ def itl_bin_edges() -> np.ndarray:
 
 
 def itl_bin(gap_s: jax.Array) -> jax.Array:
-    """Bin of a gap in seconds: its leading bits as a float32 (an integer operation; a logarithm costs ten times that)."""
+    """Bin of a gap in seconds: its leading bits as a float32, a tenth of the cost of a logarithm."""
     bits = lax.bitcast_convert_type(gap_s.astype(jnp.float32), jnp.int32)
     code = lax.shift_right_logical(bits, jnp.int32(_SHIFT)) - _FIRST_CODE
     return lax.clamp(jnp.int32(0), code, jnp.int32(ITL_BINS - 1))

@@ -111,7 +111,7 @@ def stretch_length(
 ) -> jax.Array:
     """How many decode-only iterations, float64, run before anything can change; 0 if that is not known yet.
 
-    `composed_here`: the round has granted tokens or closed a batch, so the candidate has not been asked at this boundary.
+    `composed_here`: the round has granted tokens or closed a batch: the candidate was not asked at this boundary.
     """
     seats = model.policy.may_join(here.decodes, here.decodes)
     arrived = candidate.arrival_s <= here.now_s

@@ -5,16 +5,17 @@ admitted, so the running requests, then the preempted ones, then the queue are i
 of the queue is the first preempted request if there is one. A preempted decode keeps its slot.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import first_slot, phase, rarely, select, slot_numbers, take
+from jaxsim._arrays import first_slot, phase, put_add, put_slot, rarely, select, slot_numbers, take
 from jaxsim.engine import kv
-from jaxsim.engine.compose import Here, due, left_blocks
+from jaxsim.engine.compose import Here, Victim, due, ends_s, left_blocks
 from jaxsim.engine.shape import Shape
-from jaxsim.engine.state import NEVER, Candidate, Columns, Model, Slots, pack, unpack
+from jaxsim.engine.state import NEVER, Candidate, Columns, Leaving, Model, Shortage, Slots, State, pack, unpack
 
 
 class Blocks(NamedTuple):
@@ -69,27 +70,13 @@ def lacks_block(
     return short & (batch_tokens == 0) & ~due(here, shape) & ~busy
 
 
-class Victim(NamedTuple):
-    """A preempted decode."""
-
-    slot: jax.Array
-    """S when there is none."""
-    request: jax.Array
-    known: jax.Array
-    """Its prompt and what it has emitted."""
-    left: jax.Array | bool
-    """Its last token is in flight: it loses its blocks, but waits for nothing."""
-
-
 def last_admitted(shape: Shape, here: Here, needed: jax.Array, slots: Slots, last_key: jax.Array) -> Victim:
     """The running request that was admitted last, where one must be preempted."""
     false = jnp.bool_(False)
     none = Victim(jnp.int32(shape.slots), jnp.int32(shape.num_requests), jnp.int32(0), false)
     leaving = false if here.leaving is None else here.leaving.requests > 0
 
-    def find(
-        key: jax.Array, packed: jax.Array, last: jax.Array, iteration: jax.Array, leaving: jax.Array
-    ) -> Victim:
+    def find(key: jax.Array, packed: jax.Array, last: jax.Array, iteration: jax.Array, leaving: jax.Array) -> Victim:
         decoding = (key[:-1] > last) & (key[:-1] < NEVER)
         lingers = (key[:-1] <= last) & ((key[:-1] >> shape.slot_bits) == iteration) & leaving
         # packed by request first: the largest is the last admitted
@@ -131,6 +118,7 @@ def unrecorded_gap(shape: Shape, needed: jax.Array, slots: Slots) -> Gap:
         slot = first_slot((key[:-1] < NEVER) & (since_s > -jnp.inf))
         return Gap(slot, jnp.max(select(slot_numbers(since_s) == slot, since_s, -jnp.inf), axis=0))
 
+    assert slots.last_token_s is not None
     return rarely(needed, find, none, slots.finish_key, slots.last_token_s)
 
 
@@ -165,3 +153,89 @@ def next_candidate(
     resumed = first_preempted(shape, preempted, slots)
     total = take(columns.lengths, resumed.request)
     return front_of_queue(shape, head, fresh, resumed, total, computed > 0, candidate)
+
+
+class Relief(NamedTuple):
+    """What a round of a lane that counts blocks carries from its shortage to its end."""
+
+    short: jax.Array
+    """bool: a running request lacked a block; one was preempted, and the round does nothing else."""
+    busy: jax.Array
+    """bool: the round preempts or records, so the candidate was not asked."""
+    victim: Victim
+    preempted: jax.Array
+    barred: jax.Array
+    recording: jax.Array | None
+    unrecorded: jax.Array | None
+    gap_s: jax.Array | None
+    """The gap that is recorded in this round; 0 when none is."""
+    preemptions: jax.Array
+    recomputed_tokens: jax.Array
+
+    def carried(self, here: Here, iterated: jax.Array, decodes: jax.Array) -> Shortage:
+        """The state to carry on: nobody is barred once an iteration was composed, or when none can be and none runs."""
+        awaited = decodes > 0
+        if here.free_s is not None:
+            awaited = awaited | (here.free_s > here.now_s)
+        return Shortage(
+            preempted=self.preempted,
+            unrecorded=self.unrecorded,
+            barred=self.barred & ~iterated & awaited,
+            preemptions=self.preemptions,
+            recomputed_tokens=self.recomputed_tokens,
+        )
+
+
+def relieve(
+    model: Model, shape: Shape, state: State, here: Here, tokens: jax.Array, blocks: Blocks
+) -> tuple[jax.Array, Here, Relief]:
+    """In a shortage, preempt the candidate in mid-prefill, else the decode admitted last; grant nothing then."""
+    was = state.shortage
+    assert was is not None and state.candidate.request is not None
+    recording = None if was.unrecorded is None else (was.unrecorded > 0) & (state.batch.tokens == 0)
+    first = jnp.bool_(False) if recording is None else recording
+    short = lacks_block(model, shape, here, state.batch.tokens, tokens, blocks, first)
+    drops, evicts = short & (here.computed > 0), short & (here.computed == 0)
+    victim = last_admitted(shape, here, evicts, state.slots, state.last_key)
+    lost = select(drops, state.candidate.request, victim.request)
+    left = victim.left
+    stops = evicts & ~left
+    known = select(left, 0, victim.known)
+    busy = short | first
+    relief = Relief(
+        short=short,
+        busy=busy,
+        victim=victim,
+        preempted=was.preempted + stops,
+        barred=was.barred | short,
+        recording=recording,
+        unrecorded=was.unrecorded,
+        gap_s=None,
+        preemptions=put_add(was.preemptions, lost, jnp.int32(1)),
+        recomputed_tokens=was.recomputed_tokens + select(drops, here.computed, 0) + select(stops, known - 1, 0),
+    )
+    after = here._replace(
+        decodes=here.decodes - stops,
+        context=here.context - known,
+        computed=select(drops, 0, here.computed),
+    )
+    if here.leaving is not None and here.leaving.blocks is not None:
+        freed = select(left, kv.ceil_div(victim.known - 1, shape.block_size), 0)
+        after = after._replace(leaving=Leaving(here.leaving.requests - left, here.leaving.blocks - freed))
+    return select(busy, 0, tokens), after, relief
+
+
+def note_gap(shape: Shape, slots: Slots, relief: Relief, here: Here, resumes: jax.Array) -> tuple[Slots, Relief]:
+    """Note when a victim emitted its last token; take up a gap that a resumed request has closed."""
+    relief = relief._replace(preempted=relief.preempted - resumes)
+    if relief.recording is None or relief.unrecorded is None or slots.last_token_s is None:
+        return slots, relief
+    gap = unrecorded_gap(shape, relief.recording, slots)
+    evicted = (relief.victim.slot < shape.slots) & ~relief.victim.left
+    place = select(evicted, relief.victim.slot, gap.slot)
+    since_s = select(evicted, ends_s(here), -jnp.inf)
+    slots = replace(slots, last_token_s=put_slot(slots.last_token_s, place, since_s))
+    return slots, relief._replace(
+        gap_s=select(relief.recording, ends_s(here) - gap.since_s, 0.0),
+        unrecorded=relief.unrecorded + resumes - relief.recording,
+    )

@@ -1,5 +1,7 @@
 """The state of one lane, its inputs and what is constant over its run."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -35,13 +37,13 @@ class Model(eqx.Module):
 class Columns(eqx.Module):
     """A lane's requests in the order they arrive; element N is a sentinel that never arrives."""
 
-    arrival_s: Float64[Array, "N+1"]
-    lengths: Int64[Array, "N+1"]
+    arrival_s: Float64[Array, " N+1"]
+    lengths: Int64[Array, " N+1"]
     """Prompt and outputs, packed: one gather instead of two."""
 
 
-def pack(high: jax.Array | np.ndarray, low: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
-    """Two int32, the second of which may be negative, in one int64."""
+def pack(high: Any, low: Any) -> Any:
+    """Two int32 arrays, of which the second may be negative, in one int64 (NumPy or JAX, as they come)."""
     return (high.astype(np.int64) << 32) | (low.astype(np.int64) & 0xFFFFFFFF)
 
 
@@ -55,7 +57,7 @@ class Candidate(eqx.Module):
 
     arrival_s: Float64[Array, ""]
     lengths: Int64[Array, ""]
-    """Packed: tokens to compute before it emits (prompt, plus what it had emitted when preempted), tokens yet to emit."""
+    """Packed: tokens to compute before it emits (its prompt, and what it emitted before), tokens to emit."""
     request: Int32[Array, ""] | None
     """Its index, N when there is none. None where blocks are not counted: it is the head."""
     slot: Int32[Array, ""] | None
@@ -69,12 +71,12 @@ class Slots(eqx.Module):
     is the count plus an offset. A slot is free when its key is at most the last one that finished.
     """
 
-    finish_key: Int32[Array, "S+1"]
+    finish_key: Int32[Array, " S+1"]
     """`finish index << slot_bits | slot`; NEVER for a preempted request, which keeps its slot."""
-    request: Int64[Array, "S+1"]
+    request: Int64[Array, " S+1"]
     """Packed: the request, and its context in the coming iteration minus `iteration` (for a preempted request its known
     tokens)."""
-    last_token_s: Float64[Array, "S+1"] | None
+    last_token_s: Float64[Array, " S+1"] | None
     """When a preempted request emitted its last token, until the gap to its next one is recorded; else -inf."""
 
 
@@ -110,18 +112,18 @@ class Shortage(eqx.Module):
     """Resumed requests whose gap since their last token is yet to be recorded."""
     barred: Bool[Array, ""]
     """Somebody was preempted in the coming iteration: nobody is admitted in it."""
-    preemptions: Int32[Array, "N+1"]
+    preemptions: Int32[Array, " N+1"]
     recomputed_tokens: Int32[Array, ""]
 
 
 class Records(eqx.Module):
     """What is kept of the run. Columns are written once or keep their first value."""
 
-    first_scheduled_s: Float64[Array, "N+1"]
-    first_token_s: Float64[Array, "N+1"]
+    first_scheduled_s: Float64[Array, " N+1"]
+    first_token_s: Float64[Array, " N+1"]
     """Time of the first token, or `-1 - r` for "with request r", resolved after the run."""
-    finish_s: Float64[Array, "N+1"]
-    itl_counts: Int32[Array, "bins"] | None
+    finish_s: Float64[Array, " N+1"]
+    itl_counts: Int32[Array, " bins"] | None
     """Lanes are on the last axis."""
     kv_token_seconds: Float64[Array, ""] | None
 

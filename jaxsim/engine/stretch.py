@@ -42,6 +42,6 @@ def iterations_until(piece: Piece, wait_s: jax.Array) -> jax.Array:
 
 
 def iterations_within_spread(piece: Piece) -> jax.Array:
-    """Largest k whose iteration times differ by at most `STRETCH_SPREAD` of the first: one inter-token latency credit."""
+    """Largest k whose iteration times differ by at most `STRETCH_SPREAD` of the first: one credit of gaps."""
     allowed = STRETCH_SPREAD * piece.first_s
     return 1 + jnp.floor(allowed / jnp.maximum(piece.growth_s, 1e-300))

@@ -2,7 +2,6 @@
 
 from jaxsim._component import registry
 from jaxsim.cluster.routing.base import AbstractRouter as AbstractRouter
-from jaxsim.cluster.routing.base import StaticRouter as StaticRouter
 from jaxsim.cluster.routing.random import Random as Random
 from jaxsim.cluster.routing.round_robin import RoundRobin as RoundRobin
 

@@ -6,13 +6,9 @@ import numpy as np
 
 
 class AbstractRouter(abc.ABC):
-    """Chooses the instance of every request."""
+    """Chooses the instance of every request, before the run: from the request alone, not from the state of the fleet.
 
-
-class StaticRouter(AbstractRouter):
-    """A router that needs no state of the fleet: its choices are known before the run.
-
-    Each instance then has its own stream of requests and the fleet is simulated as independent lanes.
+    Each instance then has its own stream of requests, and the fleet is simulated as independent lanes.
     """
 
     @abc.abstractmethod

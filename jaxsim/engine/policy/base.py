@@ -63,7 +63,7 @@ class AbstractPolicy(abc.ABC):
 
     @abc.abstractmethod
     def may_join(self, batch_tokens: jax.Array, running: jax.Array) -> jax.Array:
-        """Whether any further request could get tokens in this iteration, KV blocks aside: bool, never wrongly False."""
+        """Whether another request could get tokens in this iteration, KV blocks aside: bool, never wrongly False."""
 
     @abc.abstractmethod
     def watermark_blocks(self, num_blocks: int, watermark: float) -> int:
