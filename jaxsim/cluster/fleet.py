@@ -121,7 +121,7 @@ def _streams(instance: np.ndarray, numbers: range) -> np.ndarray:
 
 def _rounded_up(width: int) -> int:
     """At most 1/8 more, of few different values: routed streams differ in length, and each length is a program."""
-    step = max(1, 1 << (width.bit_length() - 4))
+    step = 1 << max(0, width.bit_length() - 4)
     return -(-width // step) * step
 
 
