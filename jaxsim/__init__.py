@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jaxsim.analysis.capacity import capacity as capacity
     from jaxsim.analysis.compare import compare as compare
     from jaxsim.analysis.iteration import iteration as iteration
+    from jaxsim.analysis.explain import explain as explain
     from jaxsim.analysis.monte_carlo import monte_carlo as monte_carlo
     from jaxsim.analysis.queueing import queueing as queueing
     from jaxsim.analysis.sensitivity import sensitivity as sensitivity
@@ -57,6 +58,7 @@ _HOMES = {
     "compare": "analysis.compare",
     "describe_trace": "analysis.trace_describe",
     "dump_scenario": "config.io",
+    "explain": "analysis.explain",
     "fit_trace": "analysis.trace_fit",
     "from_hf_config": "specs",
     "iteration": "analysis.iteration",

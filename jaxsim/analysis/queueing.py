@@ -282,6 +282,12 @@ class FleetField:
         """What arrives at an instance of each group."""
         return [rate_per_s * float(share) for share in self._share]
 
+    @property
+    def weights(self) -> np.ndarray:
+        """Share of the requests that each group serves, float64 `[groups]`."""
+        weights = np.array([group.count for group in self._groups]) * self._share
+        return weights / weights.sum()
+
     def throughput_per_s(self, rate_per_s: float) -> float:
         """`min(rate, slots / (TTFT + TPOT x tokens))`, TTFT without queueing, over all instances."""
         points = [field.at(rate) for field, rate in zip(self.fields, self.rates(rate_per_s), strict=True)]
@@ -292,12 +298,11 @@ class FleetField:
 
     def forms(self, rate_per_s: float) -> tuple[ClosedForm, ...]:
         """Every closed form at an arrival rate, a mean over the requests of all groups."""
-        weights = np.array([group.count for group in self._groups]) * self._share
         by_group = [
             _forms(field.at(rate), self._arrival_scv(), field.mean_outputs)
             for field, rate in zip(self.fields, self.rates(rate_per_s), strict=True)
         ]
-        return tuple(_averaged(forms, weights / weights.sum()) for forms in zip(*by_group, strict=True))
+        return tuple(_averaged(forms, self.weights) for forms in zip(*by_group, strict=True))
 
     def _arrival_scv(self) -> float:
         """Of the gaps at one instance: every I-th arrival, or each with probability 1/I (Whitt 1983, 'The Queueing
