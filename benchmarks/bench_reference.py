@@ -13,9 +13,15 @@ import json
 import subprocess
 import sys
 
+import numba_loop
 import numpy as np
 from machine import Timer, describe, pin
 from reference import Reference
+
+from jaxsim import parse_scenario
+from jaxsim._loop import workers
+from jaxsim.job import Job
+from jaxsim.metrics import LaneTotals, RequestTable
 
 CASES = {
     "6 requests/s": Reference(),
@@ -31,11 +37,6 @@ TWO_CORES_ASKED = 1.7
 def measure(name: str, seeds: int, repeat: int, cores: int) -> dict[str, float]:
     """Requests per second of jaxsim on one or two cores, and on one of the loop."""
     pin(cores)
-    import numba_loop
-    from jaxsim import parse_scenario
-    from jaxsim._loop import workers
-    from jaxsim.job import Job
-
     model = CASES[name]
     job = Job(parse_scenario(model.scenario(seeds)), None, workers())
     requests = job.scenario.workload.draw(job.seeds)
@@ -62,7 +63,7 @@ def measure(name: str, seeds: int, repeat: int, cores: int) -> dict[str, float]:
     }
 
 
-def check(table, totals, loop) -> None:  # type: ignore[no-untyped-def]
+def check(table: RequestTable, totals: LaneTotals, loop: numba_loop.Outcome) -> None:
     """Raise unless both found the same."""
     seeds = slice(len(loop.finish_s))
     for name in ("first_scheduled_s", "first_token_s", "finish_s"):
@@ -91,13 +92,24 @@ def main() -> None:
         print(
             f"{name:30}{one['loop'] / 1e6:8.2f}{one['jaxsim'] / 1e6:8.2f}{one['jaxsim'] / one['loop']:8.2f}"
             f"{ASKED[name]:7.1f}{two['jaxsim'] / 1e6:8.2f}{two['jaxsim'] / one['jaxsim']:8.2f}{TWO_CORES_ASKED:7.1f}"
-            f"   {one['rounds']:.2f} rounds a request, {one['preempted']:.1%} preempted, compiled in {one['compile_s']:.1f} s"
+            f"   {one['rounds']:.2f} rounds a request, {one['preempted']:.1%} preempted, compiled in "
+            f"{one['compile_s']:.1f} s"
         )
 
 
 def _in_process(name: str, cores: int, args: argparse.Namespace) -> dict[str, float]:
     """`measure` in a process of its own, because the cores must be chosen before JAX starts."""
-    line = [sys.executable, __file__, "--one", name, str(cores), "--seeds", str(args.seeds), "--repeat", str(args.repeat)]
+    line = [
+        sys.executable,
+        __file__,
+        "--one",
+        name,
+        str(cores),
+        "--seeds",
+        str(args.seeds),
+        "--repeat",
+        str(args.repeat),
+    ]
     return json.loads(subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 
 
 def pin(cores: int) -> None:
-    """Keep this process to the first cores it may use; to be called before JAX is imported."""
+    """Keep this process to the first cores it may use; to be called before JAX is used."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
 
 
@@ -21,7 +21,8 @@ def describe() -> str:
         names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line]
         cpu = names[0] if names else cpu
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("jax", "numpy", "numba"))
-    return f"{cpu}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores; Python {platform.python_version()}, {versions}"
+    cores = f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} cores"
+    return f"{cpu}, {cores}; Python {platform.python_version()}, {versions}"
 
 
 class Timer:
