@@ -12,9 +12,10 @@ from jaxsim._version import __version__ as __version__
 if TYPE_CHECKING:
     from jaxsim.analysis.capacity import capacity as capacity
     from jaxsim.analysis.compare import compare as compare
-    from jaxsim.analysis.iteration import iteration as iteration
     from jaxsim.analysis.explain import explain as explain
+    from jaxsim.analysis.iteration import iteration as iteration
     from jaxsim.analysis.monte_carlo import monte_carlo as monte_carlo
+    from jaxsim.analysis.optimise import optimise as optimise
     from jaxsim.analysis.queueing import queueing as queueing
     from jaxsim.analysis.sensitivity import sensitivity as sensitivity
     from jaxsim.analysis.sweep import sweep as sweep
@@ -64,6 +65,7 @@ _HOMES = {
     "iteration": "analysis.iteration",
     "load_scenario": "config.io",
     "monte_carlo": "analysis.monte_carlo",
+    "optimise": "analysis.optimise",
     "parse_scenario": "config.io",
     "queueing": "analysis.queueing",
     "run": "simulate",

@@ -6,11 +6,41 @@ import sys
 from collections.abc import Sequence
 
 from jaxsim._version import __version__
-from jaxsim.cli import capacity, compare, explain, init, latency, presets, queueing, run, schema, sensitivity, sweep, trace, validate
+from jaxsim.cli import (
+    capacity,
+    compare,
+    explain,
+    init,
+    latency,
+    optimise,
+    presets,
+    queueing,
+    run,
+    schema,
+    sensitivity,
+    sweep,
+    trace,
+    validate,
+)
 from jaxsim.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK
 from jaxsim.cli.parser import Parser
 
-_COMMANDS = (run, init, presets, latency, capacity, sweep, sensitivity, explain, queueing, compare, validate, trace, schema)
+_COMMANDS = (
+    run,
+    init,
+    presets,
+    latency,
+    capacity,
+    sweep,
+    sensitivity,
+    optimise,
+    compare,
+    queueing,
+    explain,
+    validate,
+    trace,
+    schema,
+)
 
 _EXAMPLE = """\
 example:

@@ -13,6 +13,7 @@ COMMANDS = {
     "capacity": "capacity {file} --set slo.ttft_s.p90=0.03 --precision 10%",
     "sweep": "sweep {file} --vary scheduler.max_num_seqs=4,8 --vary workload.arrivals.rate=10,20",
     "sensitivity": "sensitivity {file} --statistic e2e_s.mean --vary latency.base_s --vary clock",
+    "optimise": "optimise {file} --objective ttft_s.mean --vary scheduler.max_num_seqs=2:16 --trials 4",
     "explain": "explain {file}",
     "queueing": "queueing {file} --simulate",
     "compare": "compare {file} --with latency.base_s=6e-3 --statistic ttft_s.mean --statistic e2e_s.p90",
