@@ -2,8 +2,9 @@
 
     python benchmarks/bench_trace.py [TRACE.csv] [--rate-scale 1.0] [--repeat 3]
 
-TRACE may be of any format that `jaxsim run` reads; a small one of the examples by default. One lane cannot use the width of the array program, so this is its
-least favourable case; the scalar loop of `numba_loop.py`, on the same requests, shows what that costs.
+TRACE may be of any format that `jaxsim run` reads; a small one of the examples by default. One lane cannot use the
+width of the array program, so this is its least favourable case; the scalar loop of `numba_loop.py`, on the same
+requests, shows what that costs.
 """
 
 import argparse
