@@ -125,6 +125,14 @@ def ask(
     return select((~waiting | arrived) & (is_open | ~due(here, shape)), model.policy.grant(view), 0)
 
 
+def near_limit(model: Model, shape: Shape, here: Here, candidate: Candidate) -> jax.Array:
+    """Whether the bound leaves room for doubt: what is held, the candidate whole, and a block more for every decode."""
+    known, _ = unpack(candidate.lengths)
+    most = kv.bound(here.decodes, here.context, jnp.int32(0), shape.block_size).blocks
+    most = most + kv.ceil_div(known, shape.block_size) + model.pool.watermark_blocks + here.decodes + left_blocks(here)
+    return (most > model.pool.num_blocks) & (here.decodes > 0)
+
+
 # runs of full chunks -------------------------------------------------------------------------------------------------
 
 

@@ -18,9 +18,9 @@ from jaxsim.engine.record import ITL_BINS
 from jaxsim.engine.shape import Shape
 from jaxsim.engine.state import Columns, Model, State, axes, finished, initial, pack, rebase
 
-LANES_PER_TILE = 384
+LANES_PER_TILE = 320
 """Lanes side by side on a core: enough to hide the cost of calling a kernel, few enough for the cache.
-Measured 57 ns a round at 320 and 384, 62 at 512, 63-75 at 640, 69 at 1,000."""
+Measured 57 ns a round at 320, 58 at 256 and 384, 67 at 512 and 640."""
 
 TILE_BYTES = 512 << 20
 """Most memory of the request columns of one tile."""
@@ -395,9 +395,9 @@ def _records(state: State, shape: Shape, rounds: int, stuck: np.ndarray, exceede
     kept = state.records
 
     def times(column: jax.Array) -> np.ndarray:
-        values = np.array(column[:, :n])
-        values[np.isinf(values)] = np.nan
-        return values
+        values = np.asarray(column)[:, :n]  # a view: `LaneRecords.put` copies
+        never = np.isinf(values)
+        return np.where(never, np.nan, values) if never.any() else values
 
     def or_zero(value: jax.Array | None, shape: tuple[int, ...]) -> np.ndarray:
         return np.zeros(shape, np.int32) if value is None else np.asarray(value)
@@ -406,8 +406,8 @@ def _records(state: State, shape: Shape, rounds: int, stuck: np.ndarray, exceede
     status = np.where((exceeded == LaneStatus.OK) & stuck, LaneStatus.NO_PROGRESS, exceeded)
     return LaneRecords(
         first_scheduled_s=times(kept.first_scheduled_s),
-        first_token_s=_resolved(times(kept.first_token_s)),
-        finish_s=times(kept.finish_s),
+        first_token_s=_resolved(np.asarray(kept.first_token_s)[:, :n]),
+        finish_s=np.asarray(kept.finish_s)[:, :n],
         preemptions=or_zero(None if short is None else short.preemptions, (lanes, n + 1))[:, :n],
         itl_counts=or_zero(kept.itl_counts, (ITL_BINS, lanes)).T,
         kv_token_seconds=or_zero(kept.kv_token_seconds, (lanes,)),
@@ -421,6 +421,8 @@ def _records(state: State, shape: Shape, rounds: int, stuck: np.ndarray, exceede
 
 def _resolved(first_token_s: np.ndarray) -> np.ndarray:
     """Replace every `-1 - r` by the time of request r of the same lane, following chains."""
+    if np.any(first_token_s < 0):
+        first_token_s = first_token_s.copy()
     while np.any(linked := first_token_s < 0):
         lane, request = np.nonzero(linked)
         first_token_s[lane, request] = first_token_s[lane, (-1 - first_token_s[lane, request]).astype(np.intp)]

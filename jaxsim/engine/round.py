@@ -16,8 +16,7 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 
-from jaxsim._arrays import add_each, put, put_min, put_slot, select, take, take_slot
-from jaxsim._status import LaneStatus
+from jaxsim._arrays import add_each, put, put_min, put_slot, take, take_slot
 from jaxsim.engine import compose, settle, shortage
 from jaxsim.engine.compose import Here
 from jaxsim.engine.shape import Shape
@@ -93,15 +92,13 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         here = here._replace(next_key=next_key)
 
         # close
-        before = batch.first_token_of
-        latest = select(seating.first, request, before)
-        chained = seating.first & (before < shape.num_requests)
-        closes = settle.closes_now(model, here, batch, candidate, joins, chained)
+        joining = settle.Joining(joins, seating.first, request, batch.first_token_of)
+        closes = settle.closes_now(model, shape, here, batch, candidate, joining)
         close_s = settle.close_seconds(model, batch, closes)
         here = settle.after_close(here, closes, close_s)
-        first_token = settle.first_token(shape, here, before, latest, chained, closes)
+        first_token = settle.first_token(shape, here, joining, closes)
         records = replace(records, first_token_s=put(records.first_token_s, first_token.request, first_token.value))
-        open_tokens, first_token_of = settle.emptied(shape, batch.tokens, latest, closes)
+        open_tokens, first_token_of = settle.emptied(shape, batch.tokens, joining, closes)
 
         # stretch
         piece = settle.price_stretch(model, here)
@@ -109,16 +106,13 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         if relief is not None and blocks is not None:
             held_up = relief.busy if relief.unrecorded is None else relief.busy | (relief.unrecorded > 0)
             standing = settle.Standing(blocks.held, blocks.limit, relief.barred, held_up)
-        composed = closes | (granted > 0)
-        k = settle.stretch_length(model, shape, here, open_tokens, candidate, piece, composed, standing)
+        settled = settle.Settled(closes, granted)
+        k = settle.stretch_length(model, shape, here, open_tokens, candidate, piece, settled, standing)
         stretch_s = settle.spent_s(piece, k)
         before_stretch = here
         busy = None if relief is None else relief.busy
-        here = settle.after_stretch(here, open_tokens, candidate, k, piece, composed, busy)
-        exceeded = jnp.maximum(state.exceeded, select(seating.exceeded, int(LaneStatus.SLOTS_EXCEEDED), jnp.int32(0)))
-        if shape.kv == "watched":
-            near = shortage.near_limit(model, shape, here, candidate)
-            exceeded = select((exceeded == 0) & near, int(LaneStatus.BLOCKS_EXCEEDED), exceeded)
+        here = settle.after_stretch(here, open_tokens, candidate, k, piece, settled, busy)
+        exceeded = settle.crowded(model, shape, here, candidate, state.exceeded, seating.exceeded)
 
         # retire
         holding = None if relief is None or relief.unrecorded is None else relief.unrecorded > 0
@@ -131,18 +125,15 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
             last = settle.credit(stretch_s, k, before_stretch.decodes)
             if relief is not None and relief.gap_s is not None:
                 last = settle.or_gap(last, relief.gap_s)
-            credits = [last, settle.credit(close_s, closes.astype(jnp.float64), batch.decodes)]
+            credits = [last, settle.credit_close(close_s, closes, batch.decodes)]
             if run is not None:
                 credits.append(settle.credit(run_s, run, before_run.decodes))
             bins, gaps = (jnp.stack(column) for column in zip(*credits, strict=True))
             records = replace(records, itl_counts=add_each(records.itl_counts, bins, gaps))
         if records.kv_token_seconds is not None and batch.resident is not None:
-            spent = settle.resident(piece, k, before_stretch.context + before_stretch.computed, before_stretch.decodes)
-            spent = spent + close_s * batch.resident
+            spent = settle.resident(piece, k, before_stretch, 0) + close_s * batch.resident
             if run is not None and run_piece is not None:
-                spent = spent + settle.resident(
-                    run_piece, run, before_run.context + before_run.computed + tokens, before_run.decodes + tokens
-                )
+                spent = spent + settle.resident(run_piece, run, before_run, tokens)
             records = replace(records, kv_token_seconds=records.kv_token_seconds + spent)
 
         return State(
@@ -160,7 +151,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
             candidate=candidate,
             batch=replace(batch, tokens=open_tokens, first_token_of=first_token_of),
             slots=slots,
-            shortage=None if relief is None else relief.carried(here, composed | (k > 0), retired.decodes),
+            shortage=None if relief is None else relief.carried(here, settled.composed() | (k > 0), retired.decodes),
             records=records,
             exceeded=exceeded,
         )

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxsim._arrays import over_slots, phase, select
+from jaxsim._status import LaneStatus
 from jaxsim.engine import kv
-from jaxsim.engine.compose import Here, composed, due, ends_s, f64, left, starts_s, whole
+from jaxsim.engine.compose import Here, composed, due, ends_s, f64, left, near_limit, starts_s, whole
 from jaxsim.engine.record import itl_bin
 from jaxsim.engine.shape import Shape
 from jaxsim.engine.state import NEVER, Batch, Candidate, Leaving, Model, unpack
@@ -18,9 +19,29 @@ from jaxsim.latency.base import Piece
 # close ---------------------------------------------------------------------------------------------------------------
 
 
+class Joining(NamedTuple):
+    """What the open batch's close depends on."""
+
+    joins: jax.Array
+    """bool: a prompt was completed in this round."""
+    first: jax.Array
+    """bool: and it emits its first token with the batch."""
+    request: jax.Array
+    before: jax.Array
+    """The last request before it that emits its first token with the batch; N when none."""
+
+    def chained(self, shape: Shape) -> jax.Array:
+        """Whether an earlier first token of the batch is to be linked to this one."""
+        return self.first & (self.before < shape.num_requests)
+
+    def latest(self) -> jax.Array:
+        """The last request that emits its first token with the batch; N when none."""
+        return select(self.first, self.request, self.before)
+
+
 @phase
 def closes_now(
-    model: Model, here: Here, batch: Batch, candidate: Candidate, joins: jax.Array, chained: jax.Array
+    model: Model, shape: Shape, here: Here, batch: Batch, candidate: Candidate, joining: Joining
 ) -> jax.Array:
     """Whether the open batch is complete: nothing was granted, or nobody else can join.
 
@@ -28,8 +49,8 @@ def closes_now(
     an earlier prompt to link.
     """
     arrived = candidate.arrival_s <= here.now_s
-    another = joins & arrived & model.policy.may_join(batch.tokens, here.decodes)
-    return (batch.tokens > 0) & ~another & ~chained
+    another = joining.joins & arrived & model.policy.may_join(batch.tokens, here.decodes)
+    return (batch.tokens > 0) & ~another & ~joining.chained(shape)
 
 
 @phase
@@ -58,20 +79,18 @@ class FirstToken(NamedTuple):
 
 
 @phase
-def first_token(
-    shape: Shape, here: Here, before: jax.Array, latest: jax.Array, chained: jax.Array, closes: jax.Array
-) -> FirstToken:
+def first_token(shape: Shape, here: Here, joining: Joining, closes: jax.Array) -> FirstToken:
     """At the end of the batch its last prompt gets the time; each earlier one was linked to the one after it."""
-    none = jnp.int32(shape.num_requests)
+    none, chained, latest = jnp.int32(shape.num_requests), joining.chained(shape), joining.latest()
     return FirstToken(
-        select(chained, before, select(closes, latest, none)), select(chained, f64(-1 - latest), ends_s(here))
+        select(chained, joining.before, select(closes, latest, none)), select(chained, f64(-1 - latest), ends_s(here))
     )
 
 
 @phase
-def emptied(shape: Shape, tokens: jax.Array, latest: jax.Array, closes: jax.Array) -> tuple[jax.Array, jax.Array]:
+def emptied(shape: Shape, tokens: jax.Array, joining: Joining, closes: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Tokens and last first-token request of the batch after the round."""
-    return select(closes, 0, tokens), select(closes, jnp.int32(shape.num_requests), latest)
+    return select(closes, 0, tokens), select(closes, jnp.int32(shape.num_requests), joining.latest())
 
 
 # stretch -------------------------------------------------------------------------------------------------------------
@@ -84,6 +103,17 @@ def price_stretch(model: Model, here: Here) -> Piece:
     return model.latency.price(
         batch_terms.of_decodes(names, here.decodes, here.context), batch_terms.growth_of_decodes(names, here.decodes)
     )
+
+
+class Settled(NamedTuple):
+    """What the round has done before its stretch."""
+
+    closes: jax.Array
+    granted: jax.Array
+
+    def composed(self) -> jax.Array:
+        """Whether it granted tokens or closed a batch."""
+        return self.closes | (self.granted > 0)
 
 
 class Standing(NamedTuple):
@@ -106,13 +136,14 @@ def stretch_length(
     batch_tokens: jax.Array,
     candidate: Candidate,
     piece: Piece,
-    composed_here: jax.Array,
+    settled: Settled,
     standing: Standing | None,
 ) -> jax.Array:
     """How many decode-only iterations, float64, run before anything can change; 0 if that is not known yet.
 
-    `composed_here`: the round has granted tokens or closed a batch: the candidate was not asked at this boundary.
+    Where the round has composed something, the candidate was not asked at this boundary.
     """
+    composed_here = settled.composed()
     seats = model.policy.may_join(here.decodes, here.decodes)
     arrived = candidate.arrival_s <= here.now_s
     go = (batch_tokens == 0) & (here.decodes > 0) & ~due(here, shape)
@@ -146,12 +177,12 @@ def after_stretch(
     candidate: Candidate,
     k: jax.Array,
     piece: Piece,
-    composed_here: jax.Array,
+    settled: Settled,
     busy: jax.Array | None,
 ) -> Here:
     """The boundary after k decode-only iterations; on an instance with nothing to compose, the end of the batch in
     flight, else the next arrival."""
-    idle = (here.decodes == 0) & (here.computed == 0) & (batch_tokens == 0) & ~composed_here
+    idle = (here.decodes == 0) & (here.computed == 0) & (batch_tokens == 0) & ~settled.composed()
     if busy is not None:
         idle = idle & ~busy
     steps = whole(k)
@@ -241,6 +272,12 @@ def credit(seconds: jax.Array, k: jax.Array, decodes: jax.Array) -> Credit:
 
 
 @phase
+def credit_close(seconds: jax.Array, closes: jax.Array, decodes: jax.Array) -> Credit:
+    """One gap per decode of a batch that closes."""
+    return Credit(itl_bin(seconds), select(closes, decodes, 0))
+
+
+@phase
 def or_gap(credit: Credit, gap_s: jax.Array) -> Credit:
     """The credit, or one gap of a resumed request in a round that does nothing but record it."""
     there = gap_s > 0
@@ -248,6 +285,18 @@ def or_gap(credit: Credit, gap_s: jax.Array) -> Credit:
 
 
 @phase
-def resident(piece: Piece, k: jax.Array, tokens: jax.Array, gain: jax.Array) -> jax.Array:
-    """KV token-seconds of k iterations that start with `tokens` resident and gain `gain` each."""
-    return token_seconds(piece, k, f64(tokens), f64(gain))
+def resident(piece: Piece, k: jax.Array, here: Here, tokens: jax.Array | int) -> jax.Array:
+    """KV token-seconds of k iterations from here, each with a chunk of `tokens` beside the decodes."""
+    return token_seconds(piece, k, f64(here.context + here.computed + tokens), f64(here.decodes + tokens))
+
+
+@phase
+def crowded(
+    model: Model, shape: Shape, here: Here, candidate: Candidate, exceeded: jax.Array, seatless: jax.Array
+) -> jax.Array:
+    """The lane's `exceeded` after the round."""
+    found = select(seatless, int(LaneStatus.SLOTS_EXCEEDED), jnp.int32(0))
+    if shape.kv == "watched":
+        near = near_limit(model, shape, here, candidate)
+        found = select((found == 0) & near, int(LaneStatus.BLOCKS_EXCEEDED), found)
+    return select(exceeded > 0, exceeded, found)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from jaxsim._arrays import first_slot, phase, put_add, put_slot, rarely, select, slot_numbers, take
 from jaxsim.engine import kv
-from jaxsim.engine.compose import Here, Victim, due, ends_s, left_blocks
+from jaxsim.engine.compose import Here, Victim, due, ends_s, left_blocks, near_limit
 from jaxsim.engine.shape import Shape
 from jaxsim.engine.state import NEVER, Candidate, Columns, Leaving, Model, Shortage, Slots, State, pack, unpack
 
@@ -26,15 +26,6 @@ class Blocks(NamedTuple):
     """Blocks the decodes may hold: what the candidate's computed tokens leave."""
     near: jax.Array
     """bool: `held` is exact, not a bound."""
-
-
-@phase
-def near_limit(model: Model, shape: Shape, here: Here, candidate: Candidate) -> jax.Array:
-    """Whether the bound leaves room for doubt: what is held, the candidate whole, and a block more for every decode."""
-    known, _ = unpack(candidate.lengths)
-    most = kv.bound(here.decodes, here.context, jnp.int32(0), shape.block_size).blocks
-    most = most + kv.ceil_div(known, shape.block_size) + model.pool.watermark_blocks + here.decodes + left_blocks(here)
-    return (most > model.pool.num_blocks) & (here.decodes > 0)
 
 
 @phase
@@ -53,7 +44,7 @@ def count_blocks(
         _, offset = unpack(request[:-1])
         return kv.exact(offset + iteration, live, limit, shape.block_size)
 
-    near = near_limit(model, shape, here, candidate) & ~due(here, shape)
+    near = phase(near_limit)(model, shape, here, candidate) & ~due(here, shape)
     most, limit = bound(model, shape, here)
     held = rarely(near, exact, most, slots.finish_key, slots.request, last_key, here.iteration, limit)
     return Blocks(held, limit, near)

@@ -212,8 +212,8 @@ def initial(columns: Columns, model: Model, shape: Shape) -> State:
         else None,
         records=Records(
             first_scheduled_s=column,
-            first_token_s=column,
-            finish_s=column,
+            first_token_s=jnp.full(n + 1, jnp.nan),
+            finish_s=jnp.full(n + 1, jnp.nan),
             itl_counts=jnp.zeros(ITL_BINS, jnp.int32) if shape.itl else None,
             kv_token_seconds=none if shape.kv_integral else None,
         ),
