@@ -31,12 +31,14 @@ class _Format(NamedTuple):
 def read_samples(path: str, *, max_num_batched_tokens: int = 2048) -> Samples:
     """Read samples in any of these layouts, known by their columns (`time` is `time_s`, `time_ms` or `time_us`).
 
-    | columns | a row |
-    |---|---|
-    | `prefill_tokens,prefill_context,decode_seqs,decode_context,time` | an iteration, as in a table (`latency: table`) |
-    | `phase,batch,tokens_per_seq,time` | `prefill`: `batch` prompts of so many tokens; `decode`: `batch` requests, each with so many tokens before the one being fed; `mixedC`: C tokens of 2048-token prompts beside `batch` decodes |
-    | `prefill_tokens,num_prefill_chunks,sum_chunk_x_kvafter,sum_chunk_sq,num_decodes,sum_decode_kv,step_seconds` | an iteration by its sums |
-    | `arrival_s,prompt_tokens,output_tokens,first_scheduled_s,first_token_s,finish_s` | a request of a server, which ran alone on its instance |
+    - `prefill_tokens,prefill_context,decode_seqs,decode_context,time`: a row is an iteration, as in a table of
+      `jaxsim.latency.table`.
+    - `phase,batch,tokens_per_seq,time`: an iteration of one phase. `prefill`: `batch` prompts of so many tokens;
+      `decode`: `batch` requests, each with so many tokens before the one being fed; `mixedC`: C tokens of prompts of
+      2048 beside `batch` decodes with contexts of so many tokens.
+    - `prefill_tokens,num_prefill_chunks,sum_chunk_x_kvafter,sum_chunk_sq,num_decodes,sum_decode_kv,step_seconds`: an
+      iteration by its sums.
+    - `arrival_s,prompt_tokens,output_tokens,first_scheduled_s,first_token_s,finish_s`: a request of one instance.
 
     Columns `model`, `hardware`, `tp` and `dtype` say what was measured, the same in every row. Others are ignored.
 
@@ -59,13 +61,13 @@ def read_samples(path: str, *, max_num_batched_tokens: int = 2048) -> Samples:
 
 
 def _facts(file: Csv) -> dict[str, str]:
-    facts = {}
+    facts: dict[str, str] = {}
     for name in _FACTS:
         values = dict.fromkeys(file.columns.get(name, []))
         if len(values) > 1:
             first, second, *_ = values
             raise CsvError(f"{file.path}: {name} is {first!r} in some rows and {second!r} in others; it must be one")
-        facts.update({name: value for value in values})
+        facts.update((name, value) for value in values)
     return facts
 
 
@@ -104,16 +106,16 @@ def _of_phases(file: Csv, budget: int) -> Samples:
         elif phase not in ("prefill", "decode"):
             file.fail(row, f"phase is {phase!r}; it must be prefill, decode or mixed and a number of tokens")
     batch, tokens = file.counts("batch"), file.counts("tokens_per_seq")
-    alone, mixed = np.array(phases) == "prefill", chunk > 0
-    prompts = np.where(alone, batch, np.where(mixed, np.maximum(1, chunk / _MIXED_PROMPT), 0))
+    alone, beside = np.array(phases) == "prefill", chunk > 0
+    prompts = np.where(alone, batch, np.where(beside, np.maximum(1, chunk / _MIXED_PROMPT), 0))
     size = np.where(alone, tokens, chunk / np.maximum(prompts, 1))
-    before = np.where(mixed, (_MIXED_PROMPT - size) / 2, 0)  # a chunk from the middle of its prompt
+    before = np.where(beside, (_MIXED_PROMPT - size) / 2, 0)  # a chunk from the middle of its prompt
     seqs = np.where(alone, 0, batch)
     return _steps(
         file,
         _times(file),
         decode_seqs=seqs,
-        context_tokens=seqs * np.where(mixed, tokens, tokens + 1),
+        context_tokens=seqs * np.where(beside, tokens, tokens + 1),
         prefill_seqs=prompts,
         prefill_tokens=prompts * size,
         prefill_pairs=prompts * size * (before + size),

@@ -1,7 +1,7 @@
 """Measured times of iterations, as what latency models are fitted to."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ class Samples:
     count: np.ndarray
     terms: Terms
     of: Literal["steps", "requests"] = "steps"
-    facts: Mapping[str, str] = None  # type: ignore[assignment]
+    facts: Mapping[str, str] = field(default_factory=dict)
     sha256: str = ""
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class Samples:
 
     @property
     def regions(self) -> np.ndarray:
-        """Text `[M]`: what the iterations of a sample hold, and whether it is among the faster or slower half of such."""
+        """Text `[M]`: what the iterations of a sample hold, and in which half of such it is by its time."""
         if self.of == "requests":
             kinds = np.full(len(self), "requests")
         else:

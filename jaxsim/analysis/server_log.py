@@ -48,7 +48,9 @@ def log_samples(
     # prompts that emit their first token together were computed together
     _, group = np.unique(first_token_s.round(4), return_inverse=True)
     chunks = np.ceil(np.bincount(group, prompt_tokens) / max_num_batched_tokens) / np.bincount(group)
-    sums: dict[str, list[np.ndarray]] = {name: [] for name in ("decodes", "context", "prompts", "tokens", "squares", "chunks")}
+    sums: dict[str, list[np.ndarray]] = {
+        name: [] for name in ("decodes", "context", "prompts", "tokens", "squares", "chunks")
+    }
     for block in np.array_split(asked, max(1, len(asked) * len(steps) // _BLOCK)):
         start, end = first_token_s[block, None], finish_s[block, None]
         emitted = _passed(start, first_token_s, finish_s) * steps, _passed(end, first_token_s, finish_s) * steps

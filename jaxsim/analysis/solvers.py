@@ -57,8 +57,8 @@ def held(
     x, damping = prior.copy(), 1e-3
     now = residuals(x)
     for _ in range(60):
-        step = 1e-4
-        slopes = np.stack([(residuals(x + step * unit) - now) / step for unit in np.eye(len(x))], axis=1)
+        steps = np.where(x + 1e-4 <= high, 1e-4, -1e-4)
+        slopes = np.stack([(residuals(x + step) - now) / step.sum() for step in np.diag(steps)], axis=1)
         gradient, curvature = slopes.T @ now, slopes.T @ slopes
         free = ~(((x <= low) & (gradient > 0)) | ((x >= high) & (gradient < 0)))
         while True:

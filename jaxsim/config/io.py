@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxsim.config.errors import ScenarioError
-from jaxsim.config.facts import is_path
+from jaxsim.config.facts import look_beside
 from jaxsim.config.overrides import Override, parse_override
 from jaxsim.config.presets import expanded
 from jaxsim.config.reader import plain
@@ -31,7 +31,7 @@ def load_scenario(path: str | PathLike[str], overrides: Iterable[str] = ()) -> S
     data = read_file(file)
     if not isinstance(data, dict):
         raise ScenarioError("must hold a scenario: keys such as workload and cluster", source=str(file))
-    _look_beside(file.parent, data, set())
+    look_beside(file.parent, data)
     given = []
     for text in overrides:
         given.append(parse_override(text, data))
@@ -64,15 +64,3 @@ def _source(key: str, file: Path, overrides: list[Override]) -> str:
         if override.covers(key):
             return override.source
     return " with ".join([str(file), *(override.source for override in overrides if override.is_beside(key))])
-
-
-def _look_beside(folder: Path, data: Any, seen: set[int]) -> None:
-    """Make every file that is named relative to `folder`, in place. Sections may be shared (YAML aliases)."""
-    if id(data) in seen:
-        return
-    seen.add(id(data))
-    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
-        if isinstance(value, str) and (key == "path" or key in ("model", "hardware") and is_path(value)):
-            data[key] = str(folder / value)
-        else:
-            _look_beside(folder, value, seen)

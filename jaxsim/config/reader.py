@@ -52,7 +52,8 @@ class Reader:
 
     Args:
         registries: For each abstract base class (or union of classes), its classes by `kind`.
-        by_name: Classes in whose place a text may stand, each with what turns the text into one or into its keys.
+        by_name: Classes (or bases of registered ones) in whose place a text may stand, each with what turns the text
+            into one or into its keys.
     """
 
     def __init__(
@@ -112,7 +113,8 @@ class Reader:
             return _LEAVES.get(hint, hint)
         if hint in self._registries:
             kinds = self._registries[hint]
-            described: Any = _either(tuple(map(self._model, kinds.values())))
+            by_name = (str,) if hint in self._by_name else ()
+            described: Any = _either((*map(self._model, kinds.values()), *by_name))
             return Annotated[Any, PlainValidator(partial(self._component, hint), json_schema_input_type=described)]
         if dataclasses.is_dataclass(hint):
             return self._section(typing.cast(type, hint))
@@ -135,6 +137,8 @@ class Reader:
         kinds = self._registries[base]
         if isinstance(value, base):
             return self.type_of(type(value)).validate_python(value)
+        if isinstance(value, str) and base in self._by_name:
+            value = _named(self._by_name[base], value)
         known = f"valid kinds: {', '.join(kinds)}"
         if not isinstance(value, Mapping):
             _fail(f"must be a section with a kind, not {shown(value)}; {known}")
