@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from jaxsim._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from jaxsim.analysis.calibrate import calibrate as calibrate
+    from jaxsim.analysis.calibrate_host import calibrate_host as calibrate_host
     from jaxsim.analysis.capacity import capacity as capacity
     from jaxsim.analysis.compare import compare as compare
     from jaxsim.analysis.explain import explain as explain
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from jaxsim.analysis.monte_carlo import monte_carlo as monte_carlo
     from jaxsim.analysis.optimise import optimise as optimise
     from jaxsim.analysis.queueing import queueing as queueing
+    from jaxsim.analysis.sample_files import read_samples as read_samples
     from jaxsim.analysis.sensitivity import sensitivity as sensitivity
     from jaxsim.analysis.sweep import sweep as sweep
     from jaxsim.analysis.trace_describe import describe_trace as describe_trace
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from jaxsim.config.schema import MonteCarlo as MonteCarlo
     from jaxsim.config.schema import Scenario as Scenario
     from jaxsim.latency import Roofline as Roofline
+    from jaxsim.latency import Table as Table
+    from jaxsim.latency import tabulate as tabulate
     from jaxsim.result import Result as Result
     from jaxsim.simulate import run as run
     from jaxsim.specs import HardwareSpec as HardwareSpec
@@ -55,6 +60,9 @@ _HOMES = {
     "Scenario": "config.schema",
     "ScenarioError": "config.errors",
     "Slo": "specs",
+    "Table": "latency",
+    "calibrate": "analysis.calibrate",
+    "calibrate_host": "analysis.calibrate_host",
     "capacity": "analysis.capacity",
     "compare": "analysis.compare",
     "describe_trace": "analysis.trace_describe",
@@ -68,9 +76,11 @@ _HOMES = {
     "optimise": "analysis.optimise",
     "parse_scenario": "config.io",
     "queueing": "analysis.queueing",
+    "read_samples": "analysis.sample_files",
     "run": "simulate",
     "sensitivity": "analysis.sensitivity",
     "sweep": "analysis.sweep",
+    "tabulate": "latency",
     "validate": "analysis.validate",
 }
 

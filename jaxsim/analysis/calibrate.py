@@ -13,6 +13,7 @@ from jaxsim.analysis.answer import Answer, Row, new_axes
 from jaxsim.analysis.fit_latency import Fit, Fitted, LinearFit, ResidualFit, RooflineFit
 from jaxsim.analysis.latency_file import latency_yaml, tabulated
 from jaxsim.analysis.samples import Samples
+from jaxsim.config.schema import READER
 from jaxsim.latency import Roofline
 from jaxsim.result import replacing
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 FOLDS = 10
 ENOUGH = 12
 """Samples below which a fit is called daring."""
+
+_COLUMNS = {"model": "model", "hardware": "hardware", "tensor_parallel": "tp", "dtype": "dtype"}
+"""Where a file of samples says what a parameter of a roofline is."""
 
 Model = Literal["auto", "linear", "roofline", "residual"]
 
@@ -156,15 +160,19 @@ def calibrate(samples: Samples, model: Model = "auto", clock: Roofline | None = 
     Args:
         samples: of `jaxsim.analysis.sample_files.read_samples`.
         model: `auto` is `roofline` if there is one, else `linear`.
-        clock: the roofline of what was measured, with its efficiencies before; by default of the model and hardware
-            that the samples say they are of.
+        clock: the roofline of what was measured, with its efficiencies before; by default `roofline_of(samples)`.
 
     Raises:
         ValueError: there are fewer than two samples, a roofline is asked for and not known, or a residual of requests.
     """
     if len(samples) < 2:
         raise ValueError(f"{samples.source}: one sample is not enough; a fit needs two or more, better {ENOUGH}")
-    clock = clock or _clock_of(samples, needed=model == "roofline")
+    clock = clock or roofline_of(samples)
+    if model == "roofline" and clock is None:
+        raise ValueError(
+            f"{samples.source}: a roofline needs to know what ran on which hardware: name them (--model, --hardware), "
+            "or give the file such columns"
+        )
     base: Fit = LinearFit() if model == "linear" or clock is None else RooflineFit(clock)
     fit = ResidualFit(base) if model == "residual" else base
     fitted = fit.fit(samples)
@@ -184,21 +192,17 @@ def calibrate(samples: Samples, model: Model = "auto", clock: Roofline | None = 
     )
 
 
-def _clock_of(samples: Samples, needed: bool) -> Roofline | None:
-    facts = samples.facts
-    if not {"model", "hardware"} <= set(facts):
-        if needed:
-            raise ValueError(
-                f"{samples.source}: does not say which model and hardware it is of; name them (--model, --hardware), "
-                "or fit a linear clock"
-            )
-        return None
-    return Roofline(
-        model=facts["model"],
-        hardware=facts["hardware"],
-        tensor_parallel=int(facts.get("tp", 1)),
-        **({"dtype": facts["dtype"]} if "dtype" in facts else {}),  # type: ignore[arg-type]
-    )
+def roofline_of(samples: Samples, **given: Any) -> Roofline | None:
+    """The roofline that parameters of a scenario describe, completed by what the samples say they are of.
+
+    None if that leaves the model or the hardware open.
+
+    Raises:
+        ScenarioError: one of the parameters is not valid.
+    """
+    said = {name: samples.facts.get(column) for name, column in _COLUMNS.items()}
+    found = {name: value for name, value in (said | given).items() if value is not None}
+    return READER.read(Roofline, {"kind": "roofline"} | found) if {"model", "hardware"} <= set(found) else None
 
 
 def _warnings(samples: Samples) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from jaxsim._version import __version__
 from jaxsim.cli import (
+    calibrate,
     capacity,
     compare,
     explain,
@@ -30,6 +31,7 @@ _COMMANDS = (
     init,
     presets,
     latency,
+    calibrate,
     capacity,
     sweep,
     sensitivity,
