@@ -157,7 +157,7 @@ class Checkpoint:
         here = {key: self._run[key] for key in COMPARED}
         different = list(_differences({key: _only(there.get(key), here[key]) for key in COMPARED}, here))
         if different:
-            more = f" (and {len(different) - 1} more differences)" if len(different) > 1 else ""
+            more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
             raise ValueError(
                 f"{self._folder} holds {what} that cannot be resumed: {different[0]}{more}; choose another folder, or "
                 "run the same again"

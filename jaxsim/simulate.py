@@ -83,7 +83,7 @@ def run(
     what: dict[str, Any] = {
         "scenario": dump_scenario(scenario),
         "seeds": {"first": int(job.seeds[0]), "count": len(job.seeds)},
-        "requests": format,
+        **({} if out is None else {"requests": format}),
         "versions": {"jaxsim": __version__, "jax": jax.__version__, "numpy": np.__version__},
         "device": {"platform": jax.default_backend(), "kind": jax.local_devices()[0].device_kind},
         "input_hashes": _input_hashes(scenario, requests if out is not None else None),
@@ -197,9 +197,9 @@ def _within_run(progress: Callable[[float], None] | None, start: float, share: f
 
 
 def _input_hashes(scenario: Scenario, requests: Requests | None) -> dict[str, str]:
-    """SHA-256 of every file the workload reads, and of requests given in its place."""
-    paths = _paths(dump_scenario(scenario)["workload"])
-    hashes = {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in paths}
+    """SHA-256 of every file the scenario names, and of requests given in place of its workload."""
+    files = filter(Path.is_file, map(Path, _paths(dump_scenario(scenario))))
+    hashes = {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     if requests is not None:
         names = ("arrival_s", "prompt_tokens", "output_tokens", "routing_uniform", "row", "priority", "class_index")
         content = b"".join(getattr(requests, name).tobytes() for name in names)
@@ -208,7 +208,8 @@ def _input_hashes(scenario: Scenario, requests: Requests | None) -> dict[str, st
 
 
 def _paths(data: Any) -> list[str]:
+    """What every key `path` in plain data says."""
     if isinstance(data, dict):
         here = [data["path"]] if isinstance(data.get("path"), str) else []
-        return here + [path for value in data.values() for path in _paths(value)]
-    return []
+        return here + _paths(list(data.values()))
+    return [path for value in data for path in _paths(value)] if isinstance(data, list) else []

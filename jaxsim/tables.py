@@ -23,9 +23,12 @@ _CSV_ROWS = 1 << 16
 
 
 def check_format(format: str) -> None:
-    """A ValueError unless requests can be written like this."""
+    """A ValueError unless there is such a format, an ImportError unless it can be written here."""
     if format not in FORMATS:
         raise ValueError(f"requests must be one of {', '.join(FORMATS)}, not {format!r}")
+    if format == "parquet":
+        import pandas  # noqa: F401
+        import pyarrow  # noqa: F401
 
 
 def frame(table: RequestTable, classes: bool | None = None) -> "pandas.DataFrame":
