@@ -139,22 +139,27 @@ class FleetAnswer(Answer):
         return rows
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """The worst promise of every fleet over its limit, by cost."""
+        """The worst promise of every fleet, by cost: value over limit (an attainment: limit over value)."""
+        from matplotlib.ticker import MaxNLocator
+
         ax = new_axes(ax)
-        colours = {"met": "C2", "missed": "C3", "unsure": "0.5"}
-        for verdict, colour in colours.items():
+        looks = {"met": ("C2", "surely kept"), "missed": ("C3", "surely broken"), "unsure": ("0.5", "unsure")}
+        for verdict, (colour, label) in looks.items():
             points = [p for p in self.points if p.verdict == verdict and math.isfinite(worst(p.margins).excess)]
-            excess = [worst(point.margins).excess for point in points]
-            ends = [
-                (worst(p.margins).low or e, worst(p.margins).high or e) for p, e in zip(points, excess, strict=True)
-            ]
-            label = {"met": "surely kept", "missed": "surely broken", "unsure": "unsure"}[verdict]
-            errors = np.nan_to_num(np.abs(np.array(ends, float).reshape(-1, 2).T - np.array(excess)))
-            ax.errorbar([p.cost_per_hour for p in points], excess, errors, fmt="o", color=colour, label=label)
-        ax.axhline(0, color="k", lw=0.8)
+            if not points:
+                continue
+            margins_of = [worst(point.margins) for point in points]
+            ratio = np.exp([margin.excess for margin in margins_of])
+            ends = np.exp(np.array([(margin.low, margin.high) for margin in margins_of], float).T)
+            costs = [point.cost_per_hour for point in points]
+            errors = np.nan_to_num(np.abs(ends - ratio))
+            ax.errorbar(costs, ratio, errors, fmt="o", color=colour, label=label)
+        ax.axhline(1, color="k", lw=0.8)
         if self.cost_per_hour is not None:
             ax.axvline(self.cost_per_hour, color="C2", lw=1, ls="--")
-        ax.set(xlabel="cost per hour" if self.priced else "instances", ylabel="worst promise: log(value / limit)")
+        ax.set(xlabel="cost per hour" if self.priced else "instances", ylabel="worst promise / limit", yscale="log")
+        if not self.priced:
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.legend(frameon=False, fontsize=8)
         return ax
 

@@ -169,7 +169,7 @@ class RateAnswer(Answer):
 
 @dataclass(frozen=True)
 class _Crossing:
-    """Where the first promise breaks, between the points at places `below` and `below + 1`."""
+    """Where the first promise breaks: at which rate, how fast its excess grows there, and how sure that is."""
 
     rate_per_s: float
     margin: Margin
@@ -291,7 +291,7 @@ class _Search:
             if not self._grow(1 if long_enough else _LONGER, more):
                 break
             before = before if long_enough else crossing.rate_per_s
-            spread = max(3 * self._precision, 1.5 * min(half, 0.1))
+            spread = max(2 * self._precision, 1.5 * min(half, 0.1))
         if not math.isfinite(crossing.half_width):
             return crossing, None, bias
         low, high = (crossing.rate_per_s + sign * crossing.half_width for sign in (-1, 1))
@@ -353,7 +353,7 @@ def _crossing(points: Sequence[RatePoint]) -> _Crossing | None:
     """The lowest rate at which a promise breaks: between neighbours, excess is taken to be linear in the rate."""
     found = []
     for place in range(len(points[0].margins)):
-        for below, above in zip(points, points[1:], strict=False):
+        for at, (below, above) in enumerate(zip(points, points[1:], strict=False)):
             low, high = below.margins[place], above.margins[place]
             if not low.excess <= 0 < high.excess:
                 continue
@@ -361,23 +361,22 @@ def _crossing(points: Sequence[RatePoint]) -> _Crossing | None:
             if math.isinf(high.excess):
                 found.append(_Crossing(below.rate_per_s + width / 2, low, math.inf, width / 2))
                 break
-            slope = (high.excess - low.excess) / width
-            rate = below.rate_per_s - low.excess / slope
-            share = (rate - below.rate_per_s) / width
+            share = -low.excess / (high.excess - low.excess)
+            slope = _slope(points[max(at - 1, 0) : at + 3], place) or (high.excess - low.excess) / width
             half = (1 - share) * _half(low) + share * _half(high)
-            wide = _slope(points, place) or slope
-            found.append(_Crossing(rate, high, wide, half / wide))
+            found.append(_Crossing(below.rate_per_s + share * width, high, slope, half / slope))
             break
     return min(found, key=lambda crossing: crossing.rate_per_s) if found else None
 
 
 def _slope(points: Sequence[RatePoint], place: int) -> float | None:
-    """Excess gained per request/s over all points, by least squares; None unless it grows."""
+    """Excess gained per request/s over some points, by least squares; None unless it grows."""
     rates = np.array([point.rate_per_s for point in points])
     excess = np.array([point.margins[place].excess for point in points])
-    if len(points) > len(_FAN) or not np.isfinite(excess).all():
+    if not np.isfinite(excess).all():
         return None
-    slope = float(np.polyfit(rates - rates.mean(), excess, 1)[0])
+    away = rates - rates.mean()
+    slope = float(away @ excess / (away @ away))
     return slope if slope > 0 else None
 
 

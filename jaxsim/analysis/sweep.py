@@ -37,6 +37,9 @@ _COUNTS = ("preemptions", "kv_utilisation", "seeds_incomplete")
 _BLOCK_REQUESTS = 1_000_000
 """Requests that are simulated together: what Ctrl-C may lose."""
 
+_LOG_RANGE = 8.0
+"""Latencies that differ by more than this factor are drawn on a logarithmic axis."""
+
 Summary = Mapping[str, Any]
 
 
@@ -144,6 +147,8 @@ class SweepAnswer(Answer):
                 fontsize=7,
             )
         ax.set(xlabel=f"{self.latency.label}, s", ylabel=f"{self.output} per accelerator, requests/s")
+        if np.nanmax(latency) > _LOG_RANGE * np.nanmin(latency):
+            ax.set_xscale("log")
         ax.margins(x=0.15, y=0.1)
         ax.legend(frameon=False, fontsize=8)
         return ax

@@ -1,0 +1,26 @@
+"""Every numbered example runs, says something and saves its picture."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out.count("\n") > 3
+    assert list(tmp_path.glob("*.png"))
+
+
+def test_the_readme_lists_them() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for example in EXAMPLES:
+        assert f"(examples/{example.name})" in readme
