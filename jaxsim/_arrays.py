@@ -29,8 +29,6 @@ except ImportError:  # an optimisation hint: without it the same program runs, o
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_barriers = True
-
 
 def phase(function: F) -> F:
     """Make `function` a fusion barrier: its operations are compiled as calls of their own.
@@ -43,7 +41,7 @@ def phase(function: F) -> F:
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
-        if not _barriers or set_xla_metadata is None:
+        if set_xla_metadata is None or jax.default_backend() != "cpu":  # a call costs a GPU a launch, and saves nothing
             return function(*args)
         with set_xla_metadata(inlineable="false"):
             return jitted(*args)
