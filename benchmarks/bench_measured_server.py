@@ -5,7 +5,8 @@
 FOLDER has `requests.csv` (the requests of a real vLLM server, with the times it recorded), `engine.json` (its
 settings) and `profile/` (kernel times of one layer on the same machine). Kernels give the time of an iteration but for
 what the host adds: that is one constant of the machine, fitted to half of the requests. Prints the errors of TTFT, TPOT
-and end-to-end time, and what each part of the model is worth; draws running and waiting requests over measured ones.
+and end-to-end time, what each part of the model is worth, and how far a linear clock comes that only the first half of
+the log told (no profile); draws running and waiting requests over measured ones.
 """
 
 import argparse
@@ -14,10 +15,12 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxsim.analysis.calibrate import calibrate
+from jaxsim.analysis.sample_files import read_samples
 from jaxsim.config.io import parse_scenario
 from jaxsim.simulate import run
 from jaxsim.specs import named_model
@@ -72,7 +75,8 @@ class Server:
         self.settings = json.loads((folder / "engine.json").read_text())["engine_kwargs"]
         self.layers = named_model(self.settings["model"].split("/")[-1].lower()).layers
         self.timeseries = _columns(folder / "timeseries.csv")
-        columns = _columns(folder / "requests.csv")
+        self.log = folder / "requests.csv"
+        columns = _columns(self.log)
         names = ("arrival_s", "first_scheduled_s", "first_token_s", "finish_s", "output_tokens")
         self.measured = Times(*(columns[name] for name in names))
         self.requests = Requests.from_arrays(
@@ -80,11 +84,21 @@ class Server:
         )
 
     def simulate(self, host_s: float, *, profile: Path | None = None, asynchronous: bool = True) -> Times:
-        """The same requests on jaxsim's server."""
+        """The same requests on jaxsim's server, its clock from a kernel profile."""
+        clock = {"path": str(profile or self.profile), "layers": self.layers, "host_s": host_s}
+        return self.simulate_with({"kind": "kernel_profile"} | clock, asynchronous)
+
+    def simulate_from_log(self) -> Times:
+        """The same requests, with a linear clock that only the first half of the log told."""
+        samples = read_samples(str(self.log))
+        first_half = np.arange(len(samples)) < len(samples) / 2
+        return self.simulate_with({"kind": "linear", **calibrate(samples[first_half]).fitted.parameters})
+
+    def simulate_with(self, latency: dict[str, Any], asynchronous: bool = True) -> Times:
+        """The same requests on a server with this clock."""
         scheduler = {name: self.settings[name] for name in ("max_num_seqs", "max_num_batched_tokens")}
-        latency = {"path": str(profile or self.profile), "layers": self.layers, "host_s": host_s}
         instance = {
-            "latency": {"kind": "kernel_profile"} | latency,
+            "latency": latency,
             "scheduler": {"kind": "vllm_v1", "async_scheduling": asynchronous} | scheduler,
         }
         scenario = parse_scenario({"workload": _UNUSED, "cluster": {"instances": [instance]}})
@@ -177,6 +191,7 @@ def main() -> None:
             "synchronous": server.simulate(host_s, asynchronous=False),
             "attention added": server.simulate(host_s, profile=additive),
             "all three": server.simulate(0.0, profile=additive, asynchronous=False),
+            "from its log": server.simulate_from_log(),
         }
     found = {name: errors(times, server.measured) for name, times in variants.items()}
     print(f"host_s fitted to every other request: {1e3 * host_s:.2f} ms per iteration\n")
