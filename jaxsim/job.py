@@ -13,6 +13,7 @@ from jaxsim.cluster.instances import InstanceGroup
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.schema import Instance, Scenario
 from jaxsim.engine.lanes import PROGRAMS
+from jaxsim.latency.gridded import Gridded
 from jaxsim.metrics import LaneTotals, RequestTable, ServiceClass
 from jaxsim.workload import Requests, Trace
 
@@ -106,7 +107,7 @@ class Job:
             for place, instance in enumerate(self.scenario.cluster.instances)
             if instance.num_blocks != instance.kv_cache.num_blocks
         ]
-        return [*self.first.notices, *pools]
+        return [*self.first.notices, *pools, *self._beyond_tables(self.first)]
 
     def simulate(self, places: np.ndarray, progress: Callable[[float], None]) -> tuple[RequestTable, LaneTotals, Cost]:
         """Draw and simulate some seeds.
@@ -121,6 +122,7 @@ class Job:
         seeds = self.seeds[places]
         requests = self.scenario.workload.draw(seeds) if self._given is None else _rows(self._given, places)
         accepted = ~self._rejected(requests)
+        self._beyond_tables(requests)
         served = fleet.Fleet(self._groups, self.scenario.cluster.router, requests, accepted, self.scenario.engine.leap)
         started, compiled = time.perf_counter(), PROGRAMS.compile_seconds
         [records] = fleet.simulate([served], self._workers, progress)
@@ -164,6 +166,21 @@ class Job:
                 )
             rejected |= hopeless
         return rejected
+
+    def _beyond_tables(self, requests: Requests) -> list[str]:
+        """What batches may ask of latency tables beyond their ends, in sentences.
+
+        Raises:
+            ScenarioError: they may, and the table does not say what it is there.
+        """
+        found: list[str] = []
+        for place, group in enumerate(self._groups):
+            if isinstance(group.latency, Gridded):
+                try:
+                    found += group.latency.check_reach(group.reach(requests.prompt_tokens, requests.output_tokens))
+                except ValueError as error:
+                    raise ScenarioError(str(error), f"cluster.instances.{place}.latency.extrapolate") from None
+        return found
 
     def _describe(self, row: int) -> str:
         workload = self.scenario.workload

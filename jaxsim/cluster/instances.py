@@ -8,6 +8,7 @@ from jaxsim._component import as_arrays, as_leaves
 from jaxsim.engine.policy import AbstractPolicy
 from jaxsim.engine.state import Model, Pool
 from jaxsim.latency import AbstractLatency
+from jaxsim.latency.gridded import Reach
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,20 @@ class InstanceGroup:
         """Blocks a request holds at most: its last token is never fed."""
         tokens = prompt_tokens.astype(np.int64) + self.policy.emitted(prompt_tokens, output_tokens) - 1
         return -(-tokens // self.block_size)
+
+    def reach(self, prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> Reach:
+        """The largest batches that requests `[R, N]` can form here."""
+        known = int((prompt_tokens.astype(np.int64) + self.policy.emitted(prompt_tokens, output_tokens)).max()) - 1
+        seqs = min(getattr(self.policy, "max_num_seqs", np.inf), prompt_tokens.shape[1])
+        tokens = min(getattr(self.policy, "max_num_batched_tokens", np.inf), seqs * (known + 1))
+        return Reach(
+            new_tokens=max(tokens, seqs),
+            batch_seqs=seqs,
+            prefill_tokens=tokens,
+            prefill_context=known,
+            decode_seqs=seqs,
+            decode_context=known,
+        )
 
     def infeasible(self, prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
         """bool, requests that an instance can never serve, however long they wait."""

@@ -91,8 +91,8 @@ class Gridded(AbstractLatency):
         ]
         if beyond and self.extrapolate == "error":
             raise ValueError(
-                f"extrapolate: {beyond[0]}; lower the limits of the scheduler or the workload, extend the table, or "
-                "say what it is beyond its end: clamp or linear"
+                f"{beyond[0]}; lower the limits of the scheduler or the workload, extend the table, or say what it is "
+                "beyond its end: clamp or linear"
             )
         how = {"clamp": "held", "linear": "extended linearly"}
         return tuple(f"{self._source()}: {sentence}: it is {how[self.extrapolate]} there" for sentence in beyond)

@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxsim._component import as_arrays
+from jaxsim.config.errors import ScenarioError
 from jaxsim.latency import Table, tabulate
 from jaxsim.latency import terms as batch_terms
 from jaxsim.latency.gridded import Reach
+from tests.draws import Request
+from tests.front_door import requests_of, simulate
 from tests.latency.against_oracle import check_times
 
 DATA = Path(__file__).parent / "data"
@@ -98,10 +101,24 @@ def test_reach(tmp_path):
     inside = Reach(new_tokens=9, batch_seqs=10, prefill_tokens=9, prefill_context=8, decode_seqs=3, decode_context=8)
     small = table(tmp_path, SMALL)
     assert small.check_reach(inside) == ()
-    with pytest.raises(ValueError, match="extrapolate: decode_context may reach 9, but the table ends at 8; lower"):
+    with pytest.raises(ValueError, match="^decode_context may reach 9, but the table ends at 8; lower"):
         small.check_reach(inside._replace(decode_context=9))
     (notice,) = table(tmp_path, SMALL, extrapolate="clamp").check_reach(inside._replace(decode_seqs=40))
     assert notice.endswith("table.csv: decode_seqs may reach 40, but the table ends at 3: it is held there")
+
+
+def test_a_scenario_beyond_its_table_is_refused_or_said():
+    latency = {"kind": "table", "path": str(DATA / "phases.csv")}
+    scheduler = {"kind": "vllm_v1", "max_num_seqs": 6, "max_num_batched_tokens": 48, "async_scheduling": False}
+    group = {"latency": latency, "scheduler": scheduler}
+    within = requests_of([Request(0.0, 100, 20), Request(0.1, 30, 91)])
+    assert simulate({"instances": [group]}, within).manifest["notices"] == []
+    beyond = requests_of([Request(0.0, 100, 20), Request(0.1, 30, 92)])
+    with pytest.raises(ScenarioError, match="instances.0.latency.extrapolate: prefill_context may reach 121, but the"):
+        simulate({"instances": [group]}, beyond)
+    latency["extrapolate"] = "clamp"
+    (notice,) = simulate({"instances": [group]}, beyond).manifest["notices"]
+    assert notice.endswith("prefill_context may reach 121, but the table ends at 120: it is held there")
 
 
 def test_holes_are_interpolated(tmp_path):
