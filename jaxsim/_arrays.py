@@ -223,7 +223,7 @@ def rarely(needed: jax.Array, function: Callable[..., Any], otherwise: Any, *arg
         otherwise = jax.tree.map(functools.partial(_batched, batch), batched[1], otherwise)
 
         def some(otherwise: Any, *args: jax.Array) -> Any:
-            return jax.tree.map(functools.partial(select, needed), function(*args), otherwise)
+            return jax.tree.map(functools.partial(select, needed), phase(function)(*args), otherwise)
 
         result = lax.cond(jnp.any(needed), some, lambda o, *a: o, otherwise, *_lanes_last(batched[2:], args))
         return result, jax.tree.map(lambda _: True, result)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import first_slot, phase, put_add, put_slot, rarely, select, slot_numbers, take
+from jaxsim._arrays import first_slot, phase, put_add, put_slot, rarely, select, slot_numbers, take, take_slot
 from jaxsim.engine import kv
 from jaxsim.engine.compose import Here, Victim, due, ends_s, left_blocks, near_limit
 from jaxsim.engine.shape import Shape
@@ -63,54 +63,75 @@ def lacks_block(
 
 def last_admitted(shape: Shape, here: Here, needed: jax.Array, slots: Slots, last_key: jax.Array) -> Victim:
     """The running request that was admitted last, where one must be preempted."""
-    false = jnp.bool_(False)
-    none = Victim(jnp.int32(shape.slots), jnp.int32(shape.num_requests), jnp.int32(0), false)
-    leaving = false if here.leaving is None else here.leaving.requests > 0
+    leaving = jnp.bool_(False) if here.leaving is None else here.leaving.requests > 0
 
-    def find(key: jax.Array, packed: jax.Array, last: jax.Array, iteration: jax.Array, leaving: jax.Array) -> Victim:
+    def find(key: jax.Array, packed: jax.Array, last: jax.Array, iteration: jax.Array, leaving: jax.Array) -> jax.Array:
         decoding = (key[:-1] > last) & (key[:-1] < NEVER)
         lingers = (key[:-1] <= last) & ((key[:-1] >> shape.slot_bits) == iteration) & leaving
-        # packed by request first: the largest is the last admitted
-        latest = jnp.max(select(decoding | lingers, packed[:-1], jnp.int64(-1)), axis=0)
-        found = (decoding | lingers) & (packed[:-1] == latest)
-        request, offset = unpack(latest)
-        return Victim(first_slot(found), request, offset + iteration, jnp.any(found & lingers, axis=0))
+        return jnp.max(select(decoding | lingers, _ticket(shape, packed[:-1]), -1), axis=0)
 
-    return rarely(needed, find, none, slots.finish_key, slots.request, last_key, here.iteration, leaving)
+    none = _no_ticket(shape)
+    ticket = rarely(needed, find, none, slots.finish_key, slots.request, last_key, here.iteration, leaving)
+    slot = _slot(shape, ticket)
+    request, offset = unpack(take_slot(slots.request, slot))
+    return _victim(shape, slot, request, offset + here.iteration, take_slot(slots.finish_key, slot) <= last_key)
 
 
 def first_preempted(shape: Shape, preempted: jax.Array, slots: Slots) -> Victim:
     """The preempted request at the front of the queue, where there is one."""
-    none = Victim(jnp.int32(shape.slots), jnp.int32(shape.num_requests), jnp.int32(0), jnp.bool_(False))
+    none = _no_ticket(shape)
 
-    def find(key: jax.Array, packed: jax.Array) -> Victim:
-        there = key[:-1] == NEVER
-        first = jnp.min(select(there, packed[:-1], jnp.int64(2**62)), axis=0)
-        request, known = unpack(first)
-        slot = first_slot(there & (packed[:-1] == first))
-        return Victim(slot, request, known, jnp.zeros_like(slot, bool))
+    def find(key: jax.Array, packed: jax.Array) -> jax.Array:
+        return jnp.min(select(key[:-1] == NEVER, _ticket(shape, packed[:-1]), none), axis=0)
 
-    return rarely(preempted > 0, find, none, slots.finish_key, slots.request)
+    slot = _slot(shape, rarely(preempted > 0, find, none, slots.finish_key, slots.request))
+    request, known = unpack(take_slot(slots.request, slot))
+    return _victim(shape, slot, request, known, jnp.bool_(False))
+
+
+def _ticket(shape: Shape, packed: jax.Array) -> jax.Array:
+    """Request and slot of every slot in one number, in order of request: one reduction finds both."""
+    request = (packed >> 32).astype(_no_ticket(shape).dtype)
+    return (request << shape.slot_bits) | slot_numbers(packed).astype(request.dtype)
+
+
+def _no_ticket(shape: Shape) -> jax.Array:
+    """Larger than every ticket; its slot bits are not those of a slot that is looked at."""
+    largest = (shape.num_requests + 1) << shape.slot_bits
+    return jnp.int32(2**31 - 1) if largest < 2**31 else jnp.int64(2**62 - 1)
+
+
+@phase
+def _slot(shape: Shape, ticket: jax.Array) -> jax.Array:
+    """The slot of a ticket, S of none."""
+    slot = (ticket & ((1 << shape.slot_bits) - 1)).astype(jnp.int32)
+    return select(ticket == _no_ticket(shape), jnp.int32(shape.slots), slot)
+
+
+@phase
+def _victim(shape: Shape, slot: jax.Array, request: jax.Array, known: jax.Array, left: jax.Array) -> Victim:
+    there = slot < shape.slots
+    none = jnp.int32(shape.num_requests)
+    return Victim(slot, select(there, request, none), select(there, known, 0), there & left)
 
 
 class Gap(NamedTuple):
     """The gap between the tokens of a request before and after it was preempted."""
 
     slot: jax.Array
+    """S when there is none."""
     since_s: jax.Array
 
 
 def unrecorded_gap(shape: Shape, needed: jax.Array, slots: Slots) -> Gap:
     """A resumed request whose gap is yet to be recorded, where there is one."""
-    none = Gap(jnp.int32(shape.slots), jnp.float64(0))
-
-    def find(key: jax.Array, last_token_s: jax.Array) -> Gap:
-        since_s = last_token_s[:-1]
-        slot = first_slot((key[:-1] < NEVER) & (since_s > -jnp.inf))
-        return Gap(slot, jnp.max(select(slot_numbers(since_s) == slot, since_s, -jnp.inf), axis=0))
-
     assert slots.last_token_s is not None
-    return rarely(needed, find, none, slots.finish_key, slots.last_token_s)
+
+    def find(key: jax.Array, since_s: jax.Array) -> jax.Array:
+        return first_slot((key[:-1] < NEVER) & (since_s[:-1] > -jnp.inf))
+
+    slot = rarely(needed, find, jnp.int32(shape.slots), slots.finish_key, slots.last_token_s)
+    return Gap(slot, take_slot(slots.last_token_s, slot))
 
 
 @phase
