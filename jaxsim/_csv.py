@@ -56,6 +56,14 @@ class Csv:
         """A column of times that are greater than 0, in units of `unit_s` seconds, as seconds."""
         return self.numbers(column, lambda value: value > 0, "a number greater than 0") * unit_s
 
+    def check_unique(self, columns: Iterable[Iterable[object]]) -> None:
+        """Raise CsvError unless no row has the same values in all of these columns (as read) as an earlier one."""
+        seen: dict[tuple[object, ...], int] = {}
+        for row, point in enumerate(zip(*columns, strict=True)):
+            if point in seen:
+                self.fail(row, f"is the same point as row {seen[point] + 1}; each must appear once")
+            seen[point] = row
+
     def require(self, required: Iterable[str]) -> None:
         """Raise CsvError unless the file has these columns."""
         missing = [column for column in required if column not in self.columns]

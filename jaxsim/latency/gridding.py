@@ -1,5 +1,6 @@
 """From measured points to grids: on the host, before a run."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -12,6 +13,9 @@ Extrapolate = Literal["error", "clamp", "linear"]
 
 FAR = 2.0**30
 """How far beyond the last node of an axis a linear extrapolation is carried."""
+
+MOST_POINTS = 1 << 22
+"""Most points of a grid."""
 
 _COUNTS = ("prefill_tokens", "decode_seqs")
 
@@ -29,6 +33,9 @@ def grid_of(points: Points, values: np.ndarray, *, linear: bool = False) -> Grid
         points: no point twice.
         values: float64 `[M]`, 0 or greater.
         linear: extend the last cell of every axis linearly, but never fall.
+
+    Raises:
+        ValueError: the points have so many different coordinates that they are no grid.
     """
     nodes = [np.unique(column) for column in points.values()]
     return _grid(tuple(points), nodes, _completed(points, values, nodes), linear)
@@ -93,6 +100,11 @@ def _grid(axes: tuple[str, ...], nodes: Sequence[np.ndarray], table: np.ndarray,
 
 def _completed(points: Points, values: np.ndarray, nodes: Sequence[np.ndarray]) -> np.ndarray:
     """The table `[n, ...]` over the product of the nodes, with its holes filled."""
+    if math.prod(map(len, nodes)) > MOST_POINTS:
+        sizes = ", ".join(f"{len(line)} of {axis}" for axis, line in zip(points, nodes, strict=True))
+        raise ValueError(
+            f"{len(values)} points with {sizes} are no grid; scattered ones can be fitted: jaxsim calibrate"
+        )
     table = np.full([len(line) for line in nodes], np.nan)
     table[tuple(np.searchsorted(line, column) for line, column in zip(nodes, points.values(), strict=True))] = values
     # contexts first, along which times are most nearly linear

@@ -12,7 +12,7 @@ from jaxsim._component import check, check_not_negative, check_positive, compone
 from jaxsim._csv import Csv, CsvError, read_csv
 from jaxsim.latency.grid import Grid
 from jaxsim.latency.gridded import Gridded, Part, Weight, pinned
-from jaxsim.latency.gridding import Extrapolate, Points, evaluate, grid_of, joint_grid_of
+from jaxsim.latency.gridding import FAR, Extrapolate, Points, evaluate, grid_of, joint_grid_of
 
 PER_MODEL = frozenset({"embedding", "final_layernorm", "lm_head", "sampler"})
 """Layers in the files that a model has once; every other is part of each of its blocks."""
@@ -137,7 +137,7 @@ def _by_layer(file: Csv, column: str) -> dict[str, _Curve]:
     """The curve of every layer of a file, over one of its columns."""
     file.require(("layer", column, "time_us"))
     layers, counts, times = np.array(file.columns["layer"]), file.counts(column), file.seconds("time_us")
-    _check_unique(file, (layers, counts))
+    file.check_unique((file.columns["layer"], counts))
     curves = {}
     for layer in dict.fromkeys(file.columns["layer"]):
         order = np.flatnonzero(layers == layer)[np.argsort(counts[layers == layer])]
@@ -146,8 +146,8 @@ def _by_layer(file: Csv, column: str) -> dict[str, _Curve]:
 
 
 def _sum(curves: Sequence[tuple[int, _Curve]], axis: str, linear: bool) -> Grid:
-    """The weighted sum of curves."""
-    nodes = np.unique(np.concatenate([curve.nodes for _, curve in curves] or [np.ones(1)]))
+    """The weighted sum of curves; zero everywhere if there are none."""
+    nodes = np.unique(np.concatenate([curve.nodes for _, curve in curves] or [np.array([0.0, FAR])]))
     values = sum((count * np.interp(nodes, *curve) for count, curve in curves), np.zeros(len(nodes)))
     return grid_of({axis: nodes}, values, linear=linear)
 
@@ -155,18 +155,17 @@ def _sum(curves: Sequence[tuple[int, _Curve]], axis: str, linear: bool) -> Grid:
 def _expected_experts(file: Csv) -> _Curve:
     """Time over tokens when experts are chosen evenly: that of the number of experts activated on average."""
     file.require(("tokens", "activated_experts", "time_us"))
-    single = file.counts("ep") == 1 if "ep" in file.columns else np.ones(len(file), bool)
-    if not single.any():
+    parallel = file.counts("ep") if "ep" in file.columns else np.ones(len(file))
+    tokens, experts, times = file.counts("tokens"), file.counts("activated_experts"), file.seconds("time_us")
+    file.check_unique((parallel, tokens, experts))
+    if not np.any(parallel == 1):
         raise CsvError(f"{file.path}: must have rows where ep is 1")
-    tokens, experts, times = (
-        column[single] for column in (file.counts("tokens"), file.counts("activated_experts"), file.seconds("time_us"))
-    )
+    tokens, experts, times = (column[parallel == 1] for column in (tokens, experts, times))
     each, most = experts[tokens == tokens.min()].min(), experts.max()
-    # fewer than all tokens of a batch choose the same experts: what was not measured is above the ends, and held
-    grid = grid_of({"new_tokens": tokens, "batch_seqs": experts}, times)
+    grid = grid_of({"tokens": tokens, "experts": experts}, times)
     nodes = np.unique(np.concatenate([tokens, np.geomspace(tokens.min(), tokens.max(), 200).round()]))
     activated = most * (1 - (1 - each / most) ** nodes)
-    return _Curve(nodes, evaluate(grid, {"new_tokens": nodes, "batch_seqs": activated}))
+    return _Curve(nodes, evaluate(grid, {"tokens": nodes, "experts": activated}))
 
 
 def _attention(file: Csv, linear: bool) -> Grid:
@@ -174,9 +173,8 @@ def _attention(file: Csv, linear: bool) -> Grid:
     file.require((*_ATTENTION.values(), "time_us"))
     points = {axis: file.counts(column) for axis, column in _ATTENTION.items()}
     times = file.seconds("time_us")
-    _check_unique(file, tuple(points.values()))
+    file.check_unique(points.values())
     tokens, seqs = points["prefill_tokens"], points["decode_seqs"]
-
     alone, bare = (tokens > 0) & (seqs == 0), (tokens == 0) & (seqs > 0)
     if not (alone.any() and bare.any()):
         raise CsvError(f"{file.path}: must have rows of chunks without decodes, and of decodes without a chunk")
@@ -190,11 +188,3 @@ def _attention(file: Csv, linear: bool) -> Grid:
     return joint_grid_of(
         prompts, decodes, lambda at: evaluate(prompts, at) + evaluate(decodes, at), *mixed, linear=linear
     )
-
-
-def _check_unique(file: Csv, columns: tuple[np.ndarray, ...]) -> None:
-    seen: dict[tuple[object, ...], int] = {}
-    for row, key in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-        if key in seen:
-            file.fail(row, f"is the same point as row {seen[key] + 1}; each must appear once")
-        seen[key] = row

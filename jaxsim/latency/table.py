@@ -65,6 +65,10 @@ class Table(Gridded):
         object.__setattr__(self, "sha256", pinned([self.path], self.sha256))
         if _read(self.path, self.sha256).in_cycles != (self.clock_hz is not None):
             raise ValueError("clock_hz must be given if the file has cycles, and only then")
+        try:
+            self.parts(linear=False)
+        except ValueError as error:
+            raise ValueError(f"path: {self.path}: {error}") from None
 
     def parts(self, linear: bool) -> tuple[tuple[Weight, Part], ...]:
         """See `Gridded.parts`."""
@@ -170,11 +174,7 @@ def _read(path: str, sha256: str) -> _Rows:
 
 def _check_rows(file: Csv, points: Points) -> None:
     """No iteration is empty or there twice, and there are some without decodes and some without prompt tokens."""
-    seen: dict[tuple[float, ...], int] = {}
-    for row, point in enumerate(zip(*points.values(), strict=True)):
-        if point in seen:
-            file.fail(row, f"is the same iteration as row {seen[point] + 1}; each must appear once")
-        seen[point] = row
+    file.check_unique(points.values())
     counts = {axis: points.get(axis, np.zeros(len(file))) for axis in ("prefill_tokens", "decode_seqs")}
     for row in np.flatnonzero(sum(counts.values()) == 0)[:1]:
         file.fail(row, "has neither prompt tokens nor decodes; prefill_tokens or decode_seqs must be greater than 0")

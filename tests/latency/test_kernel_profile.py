@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from jaxsim.latency import KernelProfile
+from jaxsim.latency.gridded import Reach
 from tests.latency.test_table import batch, price
 
 PROFILE = Path(__file__).parent / "data" / "profile"
@@ -81,6 +82,20 @@ def test_files_that_are_no_profile(folder, name, old, new, message):
     with pytest.raises(ValueError) as error:
         KernelProfile(path=str(folder), layers=1)
     assert message in str(error.value)
+
+
+def test_a_profile_of_blocks_only(folder):
+    """Without kernels of the whole model a block's alone count, and their grid is the only one with an end."""
+    file = folder / "dense.csv"
+    rows = [row for row in file.read_text().splitlines() if not row.startswith(("embedding", "final"))]
+    file.write_text("\n".join(rows) + "\n")
+    profile = KernelProfile(path=str(folder), layers=3)
+    expected = 520 + 5 + 3 * (dense_us(48) + 80)
+    assert price(profile, batch([(48, 0)]))[0] == pytest.approx(expected * US, rel=1e-9)
+    reach = Reach(48, 8, 48, 120, 6, 160)
+    assert profile.check_reach(reach) == ()
+    with pytest.raises(ValueError, match="new_tokens may reach 49, but the table ends at 48"):
+        profile.check_reach(reach._replace(new_tokens=49))
 
 
 def test_a_folder_without_a_file(folder):

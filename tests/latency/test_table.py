@@ -171,8 +171,8 @@ def test_the_engine_against_the_oracle(name, leap, data):
             "# a comment\n" + SMALL.replace("9,0", "-9,0"),
             "row 2 (line 4): prefill_tokens is '-9'; it must be a number, 0",
         ),
-        (SMALL.replace("1,8,0,0", "1,0,0,0"), "row 3 (line 4): is the same iteration as row 1; each must appear once"),
-        (SMALL + "0,7,1,4,1.0\n", "row 9 (line 10): is the same iteration as row 5"),
+        (SMALL.replace("1,8,0,0", "1,0,0,0"), "row 3 (line 4): is the same point as row 1; each must appear once"),
+        (SMALL + "0,7,1,4,1.0\n", "row 9 (line 10): is the same point as row 5"),
         (SMALL + "0,0,0,8,1.0\n", "row 9 (line 10): has neither prompt tokens nor decodes"),
         (SMALL.replace("context,time", "context,time_ms,time"), "row 1 (line 2) has 5 fields"),
         (SMALL.replace("time_s", "seconds"), "unknown column seconds; valid: prefill_tokens, prefill_context,"),
@@ -185,6 +185,13 @@ def test_files_that_are_no_table(tmp_path, text, message):
     with pytest.raises(ValueError) as error:
         table(tmp_path, text)
     assert message in str(error.value)
+
+
+def test_scattered_points_are_no_table(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{n},{c},0,0,1.0" for n, c in rng.integers(1, 10**6, (3000, 2))]
+    with pytest.raises(ValueError, match="3000 points with .* are no grid; scattered ones can be fitted: jaxsim calib"):
+        table(tmp_path, HEADER + "\n".join(rows) + "\n0,0,1,1,1.0\n")
 
 
 def test_parameters_that_do_not_fit_the_file(tmp_path):
