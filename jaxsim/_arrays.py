@@ -61,13 +61,14 @@ def select(condition: Any, if_true: Any, if_false: Any) -> jax.Array:
 
 
 def rounded(product: jax.Array) -> jax.Array:
-    """The product of two non-negative float64 numbers, rounded before anything is added to it.
+    """The product of two float64 numbers, rounded before anything is added to it.
 
     LLVM contracts a multiplication and an addition into one fused operation with one rounding; iteration times would
     then differ in the last bit from the documented order of operations, and an arrival exactly at the end of an
-    iteration would fall on its wrong side. The absolute value is the identity here and cannot be fused through.
+    iteration would fall on its wrong side. This maximum is the identity for every finite number and is not fused
+    through.
     """
-    return lax.abs(product)
+    return lax.max(product, jnp.finfo(jnp.float64).min)
 
 
 def _flat_index(batch: int, width: int, index: jax.Array) -> jax.Array:

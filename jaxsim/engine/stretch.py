@@ -36,7 +36,9 @@ def iterations_until(piece: Piece, wait_s: jax.Array) -> jax.Array:
     linear = piece.first_s - half
     finite = wait_s < jnp.inf
     wait = select(finite, wait_s, 0.0)
-    k = jnp.ceil(2 * wait / (linear + jnp.sqrt(linear * linear + 4 * half * wait)))
+    # a piece may fall (a table's cell), and then end before it gets there: the caller cuts to the piece
+    root = jnp.sqrt(jnp.maximum(linear * linear + 4 * half * wait, 0.0))
+    k = jnp.ceil(2 * wait / (linear + root))
     k = select(duration_s(piece, k - 1) >= wait, k - 1, select(duration_s(piece, k) < wait, k + 1, k))
     return select(finite, jnp.maximum(k, 1.0), jnp.inf)
 
@@ -44,4 +46,4 @@ def iterations_until(piece: Piece, wait_s: jax.Array) -> jax.Array:
 def iterations_within_spread(piece: Piece) -> jax.Array:
     """Largest k whose iteration times differ by at most `STRETCH_SPREAD` of the first: one credit of gaps."""
     allowed = STRETCH_SPREAD * piece.first_s
-    return 1 + jnp.floor(allowed / jnp.maximum(piece.growth_s, 1e-300))
+    return 1 + jnp.floor(allowed / jnp.maximum(jnp.abs(piece.growth_s), 1e-300))
