@@ -13,8 +13,8 @@ from jaxsim._status import RequestStatus
 from jaxsim.config.io import parse_scenario
 from jaxsim.metrics import RequestTable
 from jaxsim.result import Result
-from jaxsim.tables import write_csv
 from jaxsim.simulate import run
+from jaxsim.tables import write_csv
 from tests.metrics.tables import accumulated, random_table, table
 
 HEADER = (

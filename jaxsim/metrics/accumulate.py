@@ -109,7 +109,7 @@ class Accumulator:
             mine.merge(others)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything added so far as plain arrays by name, to be kept in a file: for `add_state` of another accumulator.
+        """Everything added so far as plain arrays by name, to be kept in a file: what `add_state` of another one takes.
 
         All seeds must have equally many requests. While percentiles are exact this holds all latencies (32 bytes a
         request, and as much for each class); then the counts of the sketches that are not zero.
