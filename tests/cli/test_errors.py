@@ -41,7 +41,6 @@ Run = Callable[..., Result]
         "run missing.yaml --out results",
         "run s.yaml --out results --set workload.arrivals.rate=-1",
         "run s.yaml --out results --set scheduler.max_num_seq=3",
-        "run s.yaml --out results --set scheduler.async_scheduling=true",
         "run s.yaml --out results --set monte_carlo.warmup_requests=50",
         "run s.yaml --out results --set scheduler.max_model_len=20",
         "run s.yaml --out results --set kv_cache.num_blocks=2",

@@ -66,8 +66,6 @@ def test_the_scenario_itself_is_valid() -> None:
         ("workload.arrivals.rate", DELETE),
         ("cluster", DELETE),
         (f"{GROUP}.latency", DELETE),
-        (f"{GROUP}.scheduler", DELETE),
-        (f"{GROUP}.scheduler.async_scheduling", DELETE),
         # planned for later
         ("workload.classes", []),
         ("cluster.kv_transfer", {}),
@@ -76,7 +74,6 @@ def test_the_scenario_itself_is_valid() -> None:
         (f"{GROUP}.unavailable", [[0, 1]]),
         (f"{GROUP}.role", "prefill"),
         (f"{GROUP}.scheduler.kind", "sarathi"),
-        (f"{GROUP}.scheduler.async_scheduling", True),
         ("cluster.router", {"kind": "least_waiting"}),
         ("monte_carlo.start", "warm"),
         # kinds
