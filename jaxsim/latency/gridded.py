@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import rounded, select
+from jaxsim._arrays import rounded
 from jaxsim.latency import terms as batch_terms
 from jaxsim.latency.base import AbstractLatency, Piece
 from jaxsim.latency.grid import Grid, Positions, add, positions
@@ -61,16 +61,15 @@ class Gridded(AbstractLatency):
     def price(self, terms: Terms, growth: Terms) -> Piece:
         """See `AbstractLatency.price`; a piece ends where a coordinate of the batch enters the next cell of a grid.
 
-        Pieces are one iteration long where times are not affine (chunks beside decodes move both contexts at once) or
-        fall as contexts grow (a stretch only gets slower).
+        Prompt chunks beside decodes move both contexts at once, which is not affine on a grid of both: there pieces
+        are one iteration long.
         """
         at = positions(terms, growth)
         total = Piece(jnp.asarray(self.host_s, jnp.float64), jnp.float64(0.0), jnp.float64(jnp.inf))
         for unit_s, part in self.parts(self.extrapolate == "linear"):
             first, grows, iterations = part.piece(at)
             total = add(total, Piece(rounded(unit_s * first), unit_s * grows, iterations))
-        falls = total.growth_s < 0
-        return Piece(total.first_s, select(falls, 0.0, total.growth_s), select(falls, 1.0, total.iterations))
+        return total
 
     def check_reach(self, reach: Reach) -> tuple[str, ...]:
         """What a run may ask beyond the ends of the grids, in sentences.

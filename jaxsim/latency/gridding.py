@@ -1,7 +1,7 @@
 """From measured points to grids: on the host, before a run."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -35,7 +35,7 @@ def grid_of(points: Points, values: np.ndarray, *, linear: bool = False) -> Grid
         linear: extend the last cell of every axis linearly, but never fall.
 
     Raises:
-        ValueError: the points have so many different coordinates that they are no grid.
+        ValueError: the grid would have more than `MOST_POINTS`.
     """
     nodes = [np.unique(column) for column in points.values()]
     return _grid(tuple(points), nodes, _completed(points, values, nodes), linear)
@@ -69,6 +69,7 @@ def joint_grid_of(
     nodes = [np.union1d(line, alone[axis]) for axis, line in zip(points, measured, strict=True)]
     # an iteration has no prompt tokens, or at least one: below the smallest measured number it is what it is there
     nodes = [np.union1d(line, [0, 1]) if axis in _COUNTS else line for axis, line in zip(points, nodes, strict=True)]
+    _check_size(points, nodes)
     meshes = np.meshgrid(*nodes, indexing="ij")
     everywhere = dict(zip(points, (mesh.reshape(-1) for mesh in meshes), strict=True))
     tokens, seqs = (everywhere[axis] for axis in _COUNTS)
@@ -100,11 +101,7 @@ def _grid(axes: tuple[str, ...], nodes: Sequence[np.ndarray], table: np.ndarray,
 
 def _completed(points: Points, values: np.ndarray, nodes: Sequence[np.ndarray]) -> np.ndarray:
     """The table `[n, ...]` over the product of the nodes, with its holes filled."""
-    if math.prod(map(len, nodes)) > MOST_POINTS:
-        sizes = ", ".join(f"{len(line)} of {axis}" for axis, line in zip(points, nodes, strict=True))
-        raise ValueError(
-            f"{len(values)} points with {sizes} are no grid; scattered ones can be fitted: jaxsim calibrate"
-        )
+    _check_size(points, nodes)
     table = np.full([len(line) for line in nodes], np.nan)
     table[tuple(np.searchsorted(line, column) for line, column in zip(nodes, points.values(), strict=True))] = values
     # contexts first, along which times are most nearly linear
@@ -116,6 +113,14 @@ def _completed(points: Points, values: np.ndarray, nodes: Sequence[np.ndarray]) 
     for axis in order:
         table = _filled(table, axis, nodes[axis], hold=True)
     return table
+
+
+def _check_size(axes: Iterable[str], nodes: Sequence[np.ndarray]) -> None:
+    if math.prod(map(len, nodes)) > MOST_POINTS:
+        sizes = ", ".join(f"{len(line)} of {axis}" for axis, line in zip(axes, nodes, strict=True))
+        raise ValueError(
+            f"{sizes} make a grid of more than {MOST_POINTS:,} points; scattered ones can be fitted: jaxsim calibrate"
+        )
 
 
 def _filled(table: np.ndarray, axis: int, nodes: np.ndarray, *, hold: bool) -> np.ndarray:
