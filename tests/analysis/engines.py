@@ -13,8 +13,8 @@ def one_group(
     output: dict[str, Any],
     latency: dict[str, float],
     max_num_seqs: int = 64,
-    num_requests: int = 400,
-    seeds: int = 16,
+    num_requests: int = 100,
+    seeds: int = 8,
     **sections: Any,
 ) -> Scenario:
     """One group of instances under Poisson arrivals."""

@@ -45,6 +45,7 @@ def test_the_capacity_of_m_d_1_is_known(slo, load: float) -> None:
     )
 
 
+@pytest.mark.slow
 def test_at_the_answer_the_promise_is_just_kept() -> None:
     """A batching engine: long independent runs 4 % below and above the answer agree with it."""
     scenario = engines.chat(num_requests=500, slo={"ttft_s": {"p95": 0.25}})
@@ -62,13 +63,13 @@ def test_at_the_answer_the_promise_is_just_kept() -> None:
 
 
 def test_repeated_it_is_the_same_to_the_last_bit() -> None:
-    scenario = engines.m_d_1(0.3, num_requests=200, slo={"ttft_s": {"p70": P70_WAIT + FIRST}})
+    scenario = engines.m_d_1(0.3, num_requests=500, slo={"ttft_s": {"p70": P70_WAIT + FIRST}})
     a, b = (capacity(scenario, precision=0.1) for _ in range(2))
     assert a.to_json() == b.to_json() and a.to_csv() == b.to_csv()
 
 
 def test_no_rate_keeps_what_cannot_be_kept() -> None:
-    answer = capacity(engines.m_d_1(0.3, num_requests=100, slo={"ttft_s": {"p50": 1e-3}}), precision=0.2)
+    answer = capacity(engines.m_d_1(0.3, num_requests=500, slo={"ttft_s": {"p50": 1e-3}}), precision=0.2)
     assert answer.rate_per_s is None and answer.interval is None
     assert answer.sentences[0].startswith("No rate keeps P50 TTFT ≤ 0.001 s")
     assert json.loads(answer.to_json())["rate_per_s"] is None
@@ -76,10 +77,11 @@ def test_no_rate_keeps_what_cannot_be_kept() -> None:
 
 def test_the_budget_ends_the_search_and_that_is_said() -> None:
     slo = {"ttft_s": {"p70": P70_WAIT + FIRST}}
-    answer = capacity(engines.m_d_1(0.3, slo=slo), precision=0.001, max_requests=400_000)
+    answer = capacity(engines.m_d_1(0.3, num_requests=500, slo=slo), precision=0.001, max_requests=400_000)
     assert answer.simulated_requests < 500_000 and any("budget ended" in warning for warning in answer.warnings)
 
 
+@pytest.mark.slow
 def test_fewest_instances_of_a_known_case() -> None:
     """20 requests/s at random to M/D/1 instances that keep the promise up to 6.4 each: 4; with 3 each gets 6.67."""
     scenario = engines.m_d_1(0.5, num_requests=500, seeds=16, slo={"ttft_s": {"p70": P70_WAIT + FIRST}})

@@ -10,7 +10,7 @@ from tests.analysis import engines
 
 def test_a_true_difference_of_two_percent_is_found_with_eight_seeds() -> None:
     """A clock 2 % slower where nobody waits makes every token 2 % slower. Unpaired it would take hundreds of seeds."""
-    a = engines.chat(rate=5.0, num_requests=150, seeds=8)
+    a = engines.chat(rate=5.0)
     slower = {key: 1.02 * value for key, value in vars(a.cluster.instances[0].latency).items() if key.endswith("_s")}
     b = changed(a, {f"latency.{key}": value for key, value in slower.items()})
     answer = compare(a, b, ["e2e_s.mean", "tpot_s.mean"])
@@ -24,20 +24,20 @@ def test_a_true_difference_of_two_percent_is_found_with_eight_seeds() -> None:
 
 
 def test_nothing_changed_is_no_difference() -> None:
-    a = engines.chat(num_requests=50, seeds=4)
+    a = engines.chat()
     answer = compare(a, a, ["ttft_s.p90"])
     assert answer.rows[0]["difference"] == 0.0 and not answer.rows[0]["sure"]
     assert "chance" in answer.sentences[0]
 
 
 def test_the_interval_of_a_difference_covers() -> None:
-    """The true change of P90 TTFT, from 1,200 seeds, is in at least 24 of 30 intervals from 12 seeds (95 %: 28.5)."""
-    a = engines.chat(rate=15.0, num_requests=100, seeds=1200)
+    """The true change of P90 TTFT, from 640 seeds, is in at least 24 of 30 intervals from 8 seeds (95 %: 28.5)."""
+    a = engines.chat(rate=15.0, seeds=640)
     b = changed(a, {"latency.base_s": 5.5e-3})
     truth = compare(a, b, ["ttft_s.p90"]).differences[0].change
     covered = 0
     for place in range(30):
-        part = resized(a, seeds=12, first_seed=12 * place), resized(b, seeds=12, first_seed=12 * place)
+        part = resized(a, seeds=8, first_seed=8 * place), resized(b, seeds=8, first_seed=8 * place)
         interval = compare(*part, ["ttft_s.p90"]).differences[0].change_interval
         assert interval is not None
         covered += interval.low <= truth <= interval.high
@@ -45,15 +45,15 @@ def test_the_interval_of_a_difference_covers() -> None:
 
 
 def test_precision_adds_seeds() -> None:
-    a = engines.chat(num_requests=50, seeds=4)
+    a = engines.chat()
     b = changed(a, {"scheduler.max_num_batched_tokens": 512})
-    answer = compare(a, b, ["ttft_s.mean"], precision=0.02)
+    answer = compare(a, b, ["ttft_s.mean"], precision=0.005)
     ci = answer.differences[0].change_interval
-    assert answer.differences[0].seeds > 4 and ci is not None and (ci.high - ci.low) / 2 <= 0.02
+    assert answer.differences[0].seeds > 8 and ci is not None and (ci.high - ci.low) / 2 <= 0.005
 
 
 def test_what_cannot_be_paired_is_refused(tmp_path) -> None:
-    a = engines.chat(num_requests=50)
+    a = engines.chat()
     with pytest.raises(ValueError, match="itl_s.p99 cannot be paired"):
         compare(a, a, ["itl_s.p99"])
     trace = tmp_path / "t.csv"
@@ -64,7 +64,7 @@ def test_what_cannot_be_paired_is_refused(tmp_path) -> None:
 
 
 def test_a_slower_clock_is_faster_arrivals() -> None:
-    a = engines.chat(num_requests=100, seeds=4, slo={"ttft_s": {"p99": 0.1}, "tpot_s": {"mean": 0.01}})
+    a = engines.chat(slo={"ttft_s": {"p99": 0.1}, "tpot_s": {"mean": 0.01}})
     slower = {key: 2 * value for key, value in vars(a.cluster.instances[0].latency).items() if key.endswith("_s")}
     direct = run(changed(a, {f"latency.{key}": value for key, value in slower.items()})).summary
     equivalent, seconds = slower_clock(a, 2.0)

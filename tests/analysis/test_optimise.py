@@ -10,7 +10,7 @@ from tests.analysis import engines
 
 def test_the_highest_rate_that_keeps_a_promise_is_the_known_one() -> None:
     """M/D/1 keeps a P70 of 0.0682 s up to 6.4 requests/s: goodput grows until there, and may not beyond."""
-    scenario = engines.m_d_1(0.2, num_requests=300, seeds=16, slo={"ttft_s": {"p70": 0.0682}})
+    scenario = engines.m_d_1(0.2, num_requests=400, seeds=16, slo={"ttft_s": {"p70": 0.0682}})
     answer = optimise(scenario, {"workload.arrivals.rate": (1.0, 12.0)}, objective="throughput", trials=40)
     assert answer.best.values["workload.arrivals.rate"] == pytest.approx(6.4, rel=0.08)
     assert len(answer.rows) == 40 and answer.rows[0]["trial"] == 0
@@ -18,7 +18,7 @@ def test_the_highest_rate_that_keeps_a_promise_is_the_known_one() -> None:
 
 
 def test_mixed_parameters_and_a_paired_verdict_on_fresh_seeds() -> None:
-    scenario = changed(engines.chat(rate=25.0, num_requests=150, seeds=8), {"scheduler.max_num_batched_tokens": 64})
+    scenario = changed(engines.chat(rate=25.0), {"scheduler.max_num_batched_tokens": 64})
     space = {
         "scheduler.max_num_batched_tokens": (64, 2048),
         "scheduler.max_num_seqs": [8, 32],
@@ -34,20 +34,20 @@ def test_mixed_parameters_and_a_paired_verdict_on_fresh_seeds() -> None:
 
 
 def test_a_promise_that_nothing_keeps_is_said() -> None:
-    scenario = engines.chat(num_requests=40, seeds=2, slo={"ttft_s": {"p50": 1e-4}})
+    scenario = engines.chat(slo={"ttft_s": {"p50": 1e-4}})
     answer = optimise(scenario, {"scheduler.max_num_seqs": [8, 32]}, trials=4)
     assert "no configuration found keeps P50 TTFT" in answer.warnings[0] and answer.facts["keeps_slo"] is False
 
 
 def test_repeated_it_is_the_same_to_the_last_bit() -> None:
-    scenario = engines.chat(num_requests=40, seeds=2, slo={"ttft_s": {"p90": 0.1}})
+    scenario = engines.chat(slo={"ttft_s": {"p90": 0.1}})
     space = {"scheduler.max_num_batched_tokens": (64, 512), "workload.arrivals.rate": (5.0, 40.0)}
     a, b = (optimise(scenario, space, trials=20).to_json() for _ in range(2))
     assert a == b
 
 
 def test_bad_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = engines.chat(num_requests=40, seeds=2)
+    scenario = engines.chat()
     with pytest.raises(ValueError, match="did you mean max_num_seqs"):
         optimise(scenario, {"scheduler.max_num_seq": [1, 2]})
     with pytest.raises(ValueError, match="max_num_seqs"):

@@ -36,7 +36,7 @@ def test_morris_of_a_plane_is_its_slopes() -> None:
 
 def test_elasticities_of_a_lone_request_are_known() -> None:
     """Where nobody meets anybody, E2E is a multiple of the iteration time, and does not know the arrival rate."""
-    scenario = engines.m_d_1(0.01, num_requests=50, seeds=4)
+    scenario = engines.m_d_1(0.01, num_requests=400, seeds=16)
     answer = sensitivity(scenario, ["latency.base_s", "clock", "workload.arrivals.rate"], statistic="e2e_s.mean")
     found = {effect.key: effect for effect in answer.effects}
     assert found["clock"].value == pytest.approx(1, abs=0.02)
@@ -47,7 +47,7 @@ def test_elasticities_of_a_lone_request_are_known() -> None:
 
 def test_the_clock_and_the_rate_tell_the_same_story() -> None:
     """A slower clock is faster arrivals in longer seconds: its elasticity of a latency is that of the rate plus one."""
-    scenario = engines.chat(rate=30.0, num_requests=200, seeds=8)
+    scenario = engines.chat(rate=30.0)
     answer = sensitivity(scenario, ["clock", "workload.arrivals.rate"])
     found = {effect.key: effect.value for effect in answer.effects}
     assert found["clock"] == pytest.approx(found["workload.arrivals.rate"] + 1, rel=1e-6)
@@ -55,10 +55,10 @@ def test_the_clock_and_the_rate_tell_the_same_story() -> None:
 
 
 def test_the_interval_of_an_elasticity_holds_the_truth() -> None:
-    """That of 16 seeds holds that of 512."""
-    scenario = engines.chat(rate=30.0, num_requests=100, seeds=512)
+    """That of 8 seeds holds that of 640."""
+    scenario = engines.chat(rate=30.0, seeds=640)
     truth = sensitivity(scenario, ["workload.output_tokens.sigma"], statistic="e2e_s.mean").effects[0]
-    few = resized(scenario, seeds=16, first_seed=1000)
+    few = resized(scenario, seeds=8, first_seed=1000)
     found = sensitivity(few, ["workload.output_tokens.sigma"], statistic="e2e_s.mean").effects[0]
     assert found.low is not None and found.high is not None and truth.low is not None and truth.high is not None
     assert found.low < truth.value < found.high
@@ -66,7 +66,7 @@ def test_the_interval_of_an_elasticity_holds_the_truth() -> None:
 
 
 def test_whole_numbers_move_by_whole_steps_and_screening_ranks_them() -> None:
-    scenario = engines.chat(rate=40.0, num_requests=80, seeds=4)
+    scenario = engines.chat(rate=40.0)
     keys = ["scheduler.max_num_seqs", "latency.per_prefill_pair_s", "workload.arrivals.rate"]
     answer = sensitivity(scenario, keys, method="morris", statistic="ttft_s.mean", samples=4)
     assert answer.runs == 16 and answer.effects[0].key == "workload.arrivals.rate"
@@ -95,11 +95,11 @@ def test_all_keys_that_can_be_turned_are_found() -> None:
 )
 def test_bad_input_is_named(options, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        sensitivity(engines.chat(num_requests=20, seeds=2), **options)
+        sensitivity(engines.chat(), **options)
 
 
 def test_repeated_it_is_the_same_to_the_last_bit() -> None:
-    scenario = engines.chat(num_requests=40, seeds=4)
+    scenario = engines.chat()
     keys = ["latency.base_s", "workload.arrivals.rate"]
     for method in ("elasticity", "morris", "sobol"):
         a, b = (sensitivity(scenario, keys, method=method, samples=4).to_json() for _ in range(2))

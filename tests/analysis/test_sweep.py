@@ -12,7 +12,7 @@ from jaxsim.engine.lanes import PROGRAMS
 from jaxsim.simulate import run, run_many
 from tests.analysis import engines
 
-BASE = engines.chat(num_requests=40, seeds=4, slo={"ttft_s": {"p99": 0.3}})
+BASE = engines.chat(slo={"ttft_s": {"p99": 0.3}})
 BUDGETS = {"scheduler.max_num_batched_tokens": [128, 256, 512]}
 
 
