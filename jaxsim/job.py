@@ -113,7 +113,7 @@ class Job:
         """Draw and simulate some seeds.
 
         Args:
-            places: int64 `[M]`, their places in `seeds`.
+            places: int64 `[M]`, their places in `seeds`, consecutive.
             progress: called with the share of the work that was just finished.
 
         Raises:
@@ -152,7 +152,10 @@ class Job:
         """Requests that some instance could never serve; raises unless the workload says to reject them."""
         rejected = np.zeros(requests.arrival_s.shape, bool)
         workload = self.scenario.workload
+        largest = requests.prompt_tokens.max(keepdims=True), requests.output_tokens.max(keepdims=True)
         for place, group in enumerate(self._groups):
+            if not group.infeasible(*largest).any():
+                continue  # so is no other, without looking at each
             hopeless = group.infeasible(requests.prompt_tokens, requests.output_tokens)
             if hopeless.any() and not (isinstance(workload, Trace) and workload.on_infeasible == "reject"):
                 seed, request = np.argwhere(hopeless)[0]
@@ -202,30 +205,34 @@ def _group(instance: Instance) -> InstanceGroup:
 
 
 def _rows(requests: Requests, rows: np.ndarray) -> Requests:
+    """Some of the seeds of `requests`: consecutive rows, as views."""
+    here = slice(int(rows[0]), int(rows[-1]) + 1)
     columns = ("arrival_s", "prompt_tokens", "output_tokens", "routing_uniform", "row", "priority", "class_index")
     return Requests(
-        **{name: getattr(requests, name)[rows] for name in columns},
+        **{name: getattr(requests, name)[here] for name in columns},
         rate_per_s=requests.rate_per_s,
         notices=requests.notices,
     )
 
 
 def _table(seeds: np.ndarray, requests: Requests, accepted: np.ndarray, records: fleet.FleetRecords) -> RequestTable:
+    shape = requests.arrival_s.shape
     finished = ~np.isnan(records.finish_s)
-    status = np.where(finished, RequestStatus.COMPLETED, RequestStatus.UNFINISHED)
+    status = np.where(finished, np.int8(RequestStatus.COMPLETED), np.int8(RequestStatus.UNFINISHED))
+    status[~accepted] = RequestStatus.REJECTED
     return RequestTable(
         seed=seeds,
         request=requests.row,
         arrival_s=requests.arrival_s,
         prompt_tokens=requests.prompt_tokens,
-        output_tokens=np.where(finished, records.output_tokens, 0),
+        output_tokens=records.output_tokens if finished.all() else np.where(finished, records.output_tokens, 0),
         instance=records.instance,
-        decode_instance=np.full_like(records.instance, -1),
+        decode_instance=np.broadcast_to(np.int32(-1), shape),
         first_scheduled_s=records.first_scheduled_s,
         first_token_s=records.first_token_s,
         finish_s=records.finish_s,
         preemptions=records.preemptions,
-        cached_tokens=np.zeros_like(records.preemptions),
-        status=np.where(accepted, status, RequestStatus.REJECTED).astype(np.int8),
+        cached_tokens=np.broadcast_to(np.int32(0), shape),
+        status=status,
         class_index=requests.class_index,
     )

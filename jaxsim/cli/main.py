@@ -25,6 +25,7 @@ from jaxsim.cli import (
 )
 from jaxsim.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK
 from jaxsim.cli.parser import Parser
+from jaxsim.cli.process import settle
 
 _COMMANDS = (
     run,
@@ -54,6 +55,7 @@ JAXSIM_TRACEBACK=1 in the environment shows where in the program an error arose.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line, the process's own by default; returns the exit code."""
+    settle()
     try:
         args = _parser().parse_args(argv)
         code = args.execute(args)
