@@ -14,6 +14,7 @@ from reference import Reference
 
 from jaxsim import parse_scenario
 from jaxsim._loop import workers
+from jaxsim.cli.process import settle
 from jaxsim.job import Job
 
 ASKED = 5.0
@@ -26,6 +27,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     args = parser.parse_args()
     pin(1)
+    settle()
     print(describe())
     places = np.arange(args.seeds)
     runs = {}

@@ -17,13 +17,15 @@ import tempfile
 from machine import describe
 from reference import NUM_REQUESTS, Reference
 
+from jaxsim import parse_scenario, run
+from jaxsim.cli.process import settle
+
 LIMIT_GIB = 4.0
 
 
 def measure(seeds: int, write: bool) -> dict[str, float]:
     """Peak memory of this process after a run, and how long it took."""
-    from jaxsim import parse_scenario, run
-
+    settle()
     scenario = parse_scenario(Reference().scenario(seeds))
     with tempfile.TemporaryDirectory() as folder:
         if write:

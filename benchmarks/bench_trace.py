@@ -18,6 +18,7 @@ from reference import Reference
 
 from jaxsim import parse_scenario
 from jaxsim._loop import workers
+from jaxsim.cli.process import settle
 from jaxsim.job import Job
 
 ASKED_S = 2.0
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     args = parser.parse_args()
     pin(1)
+    settle()
     print(describe())
     model = Reference(max_num_batched_tokens=2048, max_num_seqs=256)
     data = model.scenario(1)

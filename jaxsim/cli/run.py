@@ -86,8 +86,8 @@ def add_to(commands: Any) -> None:
     add_compile_cache(parser)
     processes = parser.add_argument_group(
         "several processes, on one machine or many",
-        "Start the same command in each, with its own --process-id. They share the seeds; process 0 gathers, writes and "
-        "prints what one process would. Their folders need not be shared.",
+        "Start the same command in each, with its own --process-id. They share the seeds; process 0 gathers, writes "
+        "and prints what one process would. Their folders need not be shared.",
     )
     processes.add_argument(
         "--coordinator",
