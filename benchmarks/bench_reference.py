@@ -7,7 +7,7 @@ turns in one process pinned to one core, with the same requests. Both cores: jax
 process is settled as the command line settles its own. Rates are of the best of the repetitions, in seconds of
 processor time where there is one core, by the clock where there are two; compilation, drawing and the summary are left
 out, and the tables of requests are written by both. `work` is how much more processor time two cores take together for
-the same: at 1.0 only idle time keeps them from twice the speed, which is what other load on the machine looks like, too.
+the same: at 1.0 only idle time keeps them from twice the speed, which is what other load looks like, too.
 """
 
 import argparse
