@@ -3,8 +3,8 @@
     python benchmarks/bench_reference.py [--seeds 1024] [--repeat 5]
 
 Both find the same: times to 1e-9 relative, preemptions exactly, on the first seeds. One core: jaxsim and the loop take
-turns in one process pinned to one core, with the same requests. Both cores: jaxsim in a process that may use two. Either
-process is settled like the one of the command line. Rates are of the best of the repetitions, in seconds of processor
+turns in one process pinned to one core, with the same requests. Both cores: jaxsim in a process that may use two. Each
+process is settled like that of the command line. Rates are of the best of the repetitions, in seconds of processor
 time where there is one core, by the clock where there are two; compilation, drawing and the summary are left out, and
 the tables of requests are written by both. `work` is how much more processor time two cores take together for it:
 at 1.0 only idle time keeps them from twice the speed, which is what other load looks like, too.
