@@ -48,7 +48,8 @@ class OperatingPoint:
         chunks: iterations that a request's prompt takes.
         service_s: time from admission to the last token, mean.
         service_scv: its squared coefficient of variation over requests.
-        alignment_s: wait for the end of an iteration under way, given that one is.
+        alignment_s: wait for the end of an iteration under way, given that one is, and with asynchronous scheduling for
+            the one after it, which is composed already.
         prefill_wait_s: wait behind other prompts for the token budget.
         work_s: engine time per request at the limit, `1 / limit_per_s`.
         work_scv: its squared coefficient of variation over requests.
@@ -98,6 +99,7 @@ class MeanField:
         self._weights = counts / counts.sum()
         self._budget = float(getattr(policy, "max_num_batched_tokens", 1 << 20))
         self._chunked = bool(getattr(policy, "enable_chunked_prefill", True))
+        self._composed_ahead = int(getattr(policy, "async_scheduling", False))
         decode_tokens = self._outputs * mix.prompt_tokens + self._outputs * (self._outputs + 1) / 2
         all_outputs = self._outputs.sum()
         self._context = float(decode_tokens.sum() / all_outputs) if all_outputs else float(mix.prompt_tokens.mean())
@@ -247,7 +249,7 @@ class MeanField:
             chunks=chunks,
             room=room,
             service_s=chunks * chunk_s + self._mean_outputs * step_s,
-            alignment_s=square / (2 * step_s),
+            alignment_s=square / (2 * step_s) + self._composed_ahead * step_s,
             full_step_s=full_s,
             prefill_load=rate * prompt_s * self._others,
             token_work_s=decode_s / seen,

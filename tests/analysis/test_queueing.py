@@ -8,6 +8,7 @@ import pytest
 from jaxsim.analysis import queueing as q
 from jaxsim.analysis.mean_field import MeanField
 from jaxsim.analysis.mix import mix_of
+from jaxsim.analysis.scenarios import at_rate, changed
 from jaxsim.simulate import run
 from tests.analysis import engines
 
@@ -77,12 +78,15 @@ def test_the_simulation_agrees_where_a_form_is_exact(scenario, name: str, metric
     assert abs(summary["mean"] - closed) < half + slack + 0.015 * closed
 
 
-def test_the_mean_field_follows_the_simulation() -> None:
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["synchronous", "asynchronous"])
+def test_the_mean_field_follows_the_simulation(asynchronous: bool) -> None:
     """Within 5 % on TPOT and 15 % on TTFT up to 70 % of the limit."""
-    base = engines.chat(num_requests=1500, seeds=8)
+    base = changed(
+        engines.chat(num_requests=1500, seeds=8), {"cluster.instances.0.scheduler.async_scheduling": asynchronous}
+    )
     limit = q.queueing(base).limit_per_s
     for share in (0.3, 0.7):
-        answer = q.queueing(engines.chat(rate=share * limit, num_requests=1500, seeds=8), simulate=True)
+        answer = q.queueing(at_rate(base, share * limit), simulate=True)
         row = next(row for row in answer.rows if row["form"] == "mean field")
         assert abs(row["tpot_s_error"]) < 0.05 and abs(row["ttft_s_error"]) < 0.15
 
