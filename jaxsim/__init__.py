@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jaxsim.config.io import dump_scenario as dump_scenario
     from jaxsim.config.io import load_scenario as load_scenario
     from jaxsim.config.io import parse_scenario as parse_scenario
+    from jaxsim.config.quick import quick_scenario as quick_scenario
     from jaxsim.config.schema import Cluster as Cluster
     from jaxsim.config.schema import Engine as Engine
     from jaxsim.config.schema import Instance as Instance
@@ -76,6 +77,7 @@ _HOMES = {
     "optimise": "analysis.optimise",
     "parse_scenario": "config.io",
     "queueing": "analysis.queueing",
+    "quick_scenario": "config.quick",
     "read_samples": "analysis.sample_files",
     "run": "simulate",
     "sensitivity": "analysis.sensitivity",

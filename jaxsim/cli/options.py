@@ -14,9 +14,14 @@ if TYPE_CHECKING:
     from jaxsim.config.schema import Scenario
 
 
-def add_scenario(parser: argparse.ArgumentParser) -> None:
-    """`SCENARIO` and `--set`."""
-    parser.add_argument("scenario", metavar="SCENARIO", help="scenario file, YAML or TOML (see: jaxsim schema)")
+def add_scenario(parser: argparse.ArgumentParser, optional: bool = False) -> None:
+    """`SCENARIO`, which something else may take the place of, and `--set`."""
+    parser.add_argument(
+        "scenario",
+        metavar="SCENARIO",
+        nargs="?" if optional else None,
+        help="scenario file, YAML or TOML (see: jaxsim schema)",
+    )
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",

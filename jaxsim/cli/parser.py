@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -48,3 +49,14 @@ def whole_number(text: str) -> int:
     if not (text.isdecimal() and int(text) >= 1):
         raise argparse.ArgumentTypeError(f"must be a whole number, 1 or greater, not {text!r}")
     return int(text)
+
+
+def positive_number(text: str) -> float:
+    """An argument that is a finite number greater than 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number greater than 0, not {text!r}")
+    return value

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jaxsim.cli.answers import Progress
 from jaxsim.cli.exit_codes import INCOMPLETE, INTERRUPTED, OK
 from jaxsim.cli.options import (
     add_compile_cache,
@@ -21,9 +22,11 @@ from jaxsim.cli.options import (
 )
 from jaxsim.cli.parser import whole_number
 from jaxsim.cli.progress import progress_bar
+from jaxsim.cli.quick import add_quick, check_quick, print_sections, quick_name, quick_scenario_of
 
 if TYPE_CHECKING:
     from jaxsim.analysis.monte_carlo import MonteCarloAnswer
+    from jaxsim.config.schema import Scenario
     from jaxsim.result import Result
 
 _DESCRIPTION = """\
@@ -33,6 +36,7 @@ Nothing is written without --out.
 
 _EXAMPLE = """\
 examples:
+  jaxsim run --model llama-3.1-8b --hardware h100-sxm --rate 6
   jaxsim run examples/chat.yaml
   jaxsim run examples/chat.yaml --seeds 32 --out results --requests parquet
   jaxsim run examples/chat.yaml --set workload.arrivals.rate=6 --set scheduler.max_num_seqs=64
@@ -47,7 +51,8 @@ exit codes: 0 ok, 2 bad input, 3 simulated but incomplete, 130 interrupted
 def add_to(commands: Any) -> None:
     """Add the command to the subparsers of `jaxsim`."""
     parser = commands.add_parser("run", help="simulate a scenario", description=_DESCRIPTION, epilog=_EXAMPLE)
-    add_scenario(parser)
+    add_scenario(parser, optional=True)
+    add_quick(parser)
     parser.add_argument("--out", metavar="DIR", type=Path, help="write summary, requests and manifest into this folder")
     add_seeds(parser)
     parser.add_argument(
@@ -109,49 +114,61 @@ def _execute(args: argparse.Namespace) -> int:
         from jaxsim.hosts import join
 
         join(args.coordinator, args.num_processes, args.process_id)
-    result, answer = _simulate_precisely(args) if args.precision else (_simulate(args), None)
+    scenario, sections = quick_scenario_of(args) if args.scenario is None else (scenario_of(args), None)
+    if sections and not args.json and not args.process_id:
+        print_sections(sections)
+    simulate = _simulate_precisely if args.precision else _simulate
+    with (
+        of_file(args.scenario or quick_name(args)),
+        progress_bar(scenario.name, wanted=not args.no_progress) as progress,
+    ):
+        result, answer = simulate(scenario, args, progress)
     if args.process_id:
         print(f"jaxsim: process {args.process_id} is done; the results are with process 0", file=sys.stderr)
     else:
-        _tell(result, answer, args)
+        _tell(result, answer, sections, args)
     if result.manifest["interrupted"]:
         return INTERRUPTED
     return INCOMPLETE if result.summary["seeds_incomplete"] else OK
 
 
-def _simulate(args: argparse.Namespace) -> "Result":
+def _simulate(scenario: "Scenario", args: argparse.Namespace, progress: Progress) -> "tuple[Result, None]":
     from jaxsim.simulate import run
 
-    scenario = scenario_of(args)
-    with of_file(args.scenario), progress_bar(scenario.name, wanted=not args.no_progress) as progress:
-        return run(
-            scenario,
-            keep_requests=False,
-            devices=args.devices,
-            progress=progress,
-            out=args.out,
-            requests_format=args.requests,
-            resume=args.resume,
-        )
+    result = run(
+        scenario,
+        keep_requests=False,
+        devices=args.devices,
+        progress=progress,
+        out=args.out,
+        requests_format=args.requests,
+        resume=args.resume,
+    )
+    return result, None
 
 
-def _simulate_precisely(args: argparse.Namespace) -> "tuple[Result, MonteCarloAnswer]":
+def _simulate_precisely(
+    scenario: "Scenario", args: argparse.Namespace, progress: Progress
+) -> "tuple[Result, MonteCarloAnswer]":
     from jaxsim.analysis.monte_carlo import MAX_REQUESTS, monte_carlo
 
-    scenario = scenario_of(args)
-    with of_file(args.scenario), progress_bar(scenario.name, wanted=not args.no_progress) as progress:
-        answer = monte_carlo(
-            scenario,
-            dict(args.precision),
-            horizon=args.horizon,
-            max_requests=args.max_requests or MAX_REQUESTS,
-            notify=lambda sentence: print(f"jaxsim: note: {sentence}", file=sys.stderr),
-            progress=progress,
-        )
+    answer = monte_carlo(
+        scenario,
+        dict(args.precision),
+        horizon=args.horizon,
+        max_requests=args.max_requests or MAX_REQUESTS,
+        notify=lambda sentence: print(f"jaxsim: note: {sentence}", file=sys.stderr),
+        progress=progress,
+    )
     return answer.result, answer
 
 
-def _tell(result: "Result", answer: "MonteCarloAnswer | None", args: argparse.Namespace) -> None:
+def _tell(
+    result: "Result",
+    answer: "MonteCarloAnswer | None",
+    sections: dict[str, Any] | None,
+    args: argparse.Namespace,
+) -> None:
     """What the run found, and where it is."""
     for notice in result.manifest["notices"]:
         print(f"jaxsim: note: {notice}", file=sys.stderr)
@@ -161,7 +178,8 @@ def _tell(result: "Result", answer: "MonteCarloAnswer | None", args: argparse.Na
         result.save(args.out, written)
         answer.save(args.out)
     if args.json:
-        print(json.dumps(result.summary, indent=2, allow_nan=False))
+        embedded = {"scenario": sections} if sections else {}
+        print(json.dumps({**result.summary, **embedded}, indent=2, allow_nan=False))
     else:
         from jaxsim.report.terminal import print_summary
 
@@ -201,6 +219,7 @@ def _number(text: str) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raise before the simulation, rather than after it, if its results could not be written."""
+    check_quick(args)
     if args.out is None and args.requests in ("csv", "parquet"):
         raise ValueError(f"--requests {args.requests} needs --out DIR")
     if args.out is None and args.resume:

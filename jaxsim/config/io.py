@@ -32,6 +32,20 @@ def load_scenario(path: str | PathLike[str], overrides: Iterable[str] = ()) -> S
     if not isinstance(data, dict):
         raise ScenarioError("must hold a scenario: keys such as workload and cluster", source=str(file))
     look_beside(file.parent, data)
+    return parse_with(data, overrides, str(file))
+
+
+def parse_with(data: dict[str, Any], overrides: Iterable[str], source: str) -> Scenario:
+    """A scenario from plain data with some keys changed, in place.
+
+    Args:
+        data: as for `parse_scenario`.
+        overrides: as for `load_scenario`.
+        source: where errors say that the data are from.
+
+    Raises:
+        ScenarioError: With the path of the first key at fault, and the source or the override that gave its value.
+    """
     given = []
     for text in overrides:
         given.append(parse_override(text, data))
@@ -39,7 +53,7 @@ def load_scenario(path: str | PathLike[str], overrides: Iterable[str] = ()) -> S
     try:
         return parse_scenario(data)
     except ScenarioError as error:
-        raise ScenarioError(error.problem, error.key, _source(error.key, file, given)) from None
+        raise ScenarioError(error.problem, error.key, _source(error.key, source, given)) from None
 
 
 def parse_scenario(data: Any) -> Scenario:
@@ -58,9 +72,9 @@ def dump_scenario(scenario: Scenario) -> dict[str, Any]:
     return plain(scenario)
 
 
-def _source(key: str, file: Path, overrides: list[Override]) -> str:
-    """Who gave `key` its value: the override that did, else the file, with the overrides of keys beside it."""
+def _source(key: str, source: str, overrides: list[Override]) -> str:
+    """Who gave `key` its value: the override that did, else the source, with the overrides of keys beside it."""
     for override in reversed(overrides):
         if override.covers(key):
             return override.source
-    return " with ".join([str(file), *(override.source for override in overrides if override.is_beside(key))])
+    return " with ".join([source, *(override.source for override in overrides if override.is_beside(key))])

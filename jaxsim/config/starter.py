@@ -2,7 +2,8 @@
 
 import textwrap
 
-from jaxsim.config.presets import PRESETS, Preset
+from jaxsim.config.presets import PRESETS
+from jaxsim.config.quick import context_for
 from jaxsim.config.text import dump_yaml
 
 _TEMPLATE = """\
@@ -49,6 +50,7 @@ def starter(preset: str, file: str) -> str:
         file: what the scenario will be called.
     """
     chosen = PRESETS[preset]
+    longest = sum(chosen.workload[name]["max"] for name in ("prompt_tokens", "output_tokens"))
     text = _TEMPLATE.format(
         summary=chosen.summary[0].upper() + chosen.summary[1:],
         source="{source}",
@@ -56,7 +58,7 @@ def starter(preset: str, file: str) -> str:
         name=preset,
         workload=dump_yaml({"workload": dict(chosen.workload)}),
         slo=dump_yaml({"slo": dict(chosen.slo)}),
-        max_model_len=_longest(chosen),
+        max_model_len=context_for(longest),
     )
     return text.replace("# What arrives. Lengths: {source}.\n", _comment(f"What arrives. Lengths: {chosen.source}."))
 
@@ -64,12 +66,3 @@ def starter(preset: str, file: str) -> str:
 def _comment(text: str) -> str:
     lines = textwrap.wrap(text, 116, break_on_hyphens=False, break_long_words=False)
     return "".join(f"# {line}\n" for line in lines)
-
-
-def _longest(preset: Preset) -> int:
-    """Room for the longest request, in the usual size of a context."""
-    longest = sum(preset.workload[name]["max"] for name in ("prompt_tokens", "output_tokens"))
-    size = 32768
-    while size < longest:
-        size *= 2
-    return size
