@@ -1,7 +1,7 @@
 """Chunks of the seeds of one run: their requests drawn, served by the fleet, and what became of them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,17 +119,15 @@ class Job:
         Raises:
             ScenarioError: there are requests that an instance can never serve, and they are not to be rejected.
         """
-        seeds = self.seeds[places]
+        [found] = simulate_together([(self, places)], progress)
+        return found
+
+    def _served(self, seeds: np.ndarray, places: np.ndarray) -> fleet.Fleet:
+        """The fleet with the requests of some seeds."""
         requests = self.scenario.workload.draw(seeds) if self._given is None else _rows(self._given, places)
         accepted = ~self._rejected(requests)
         self._beyond_tables(requests)
-        served = fleet.Fleet(self._groups, self.scenario.cluster.router, requests, accepted, self.scenario.engine.leap)
-        started, compiled = time.perf_counter(), PROGRAMS.compile_seconds
-        [records] = fleet.simulate([served], self._workers, progress)
-        compiling = PROGRAMS.compile_seconds - compiled
-        running = time.perf_counter() - started - compiling
-        cost = Cost(compiling, running, int(records.rounds.sum()), int(records.iterations.sum()))
-        return _table(seeds, requests, accepted, records), self._totals(records), cost
+        return fleet.Fleet(self._groups, self.scenario.cluster.router, requests, accepted, self.scenario.engine.leap)
 
     def _totals(self, records: fleet.FleetRecords) -> LaneTotals:
         return LaneTotals(
@@ -190,6 +188,36 @@ class Job:
         if self._given is None and isinstance(workload, Trace):
             return f"row {row + 1} of {workload.path} (on_infeasible: reject would leave such rows out)"
         return f"request {row}"
+
+
+def simulate_together(
+    parts: Sequence[tuple[Job, np.ndarray]], progress: Callable[[float], None]
+) -> list[tuple[RequestTable, LaneTotals, Cost]]:
+    """Draw and simulate some seeds of several jobs, side by side where their structure is equal.
+
+    Args:
+        parts: a job, and places in its `seeds` (int64 `[M]`, consecutive).
+        progress: called with the share of the work that was just finished.
+
+    Returns:
+        What became of each part; seconds are shared out by the number of requests.
+
+    Raises:
+        ScenarioError: there are requests that an instance can never serve, and they are not to be rejected.
+    """
+    served = [job._served(job.seeds[places], places) for job, places in parts]
+    started, compiled = time.perf_counter(), PROGRAMS.compile_seconds
+    found = fleet.simulate(served, parts[0][0]._workers, progress)
+    compiling = PROGRAMS.compile_seconds - compiled
+    running = time.perf_counter() - started - compiling
+    total = sum(one.accepted.size for one in served)
+    outcomes = []
+    for (job, places), one, records in zip(parts, served, found, strict=True):
+        share = one.accepted.size / total
+        cost = Cost(share * compiling, share * running, int(records.rounds.sum()), int(records.iterations.sum()))
+        table = _table(job.seeds[places], one.requests, one.accepted, records)
+        outcomes.append((table, job._totals(records), cost))
+    return outcomes
 
 
 def _group(instance: Instance) -> InstanceGroup:

@@ -5,7 +5,7 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from jaxsim.config.io import dump_scenario
 from jaxsim.config.schema import Scenario
 from jaxsim.gathered import Gathered, Outcome, Simulated, decoded, encoded
 from jaxsim.hosts import Hosts
-from jaxsim.job import Job
+from jaxsim.job import Job, simulate_together
 from jaxsim.result import Result
 from jaxsim.workload import Requests
 
@@ -80,22 +80,9 @@ def run(
         raise ValueError("resume needs out, the folder of the run to go on with")
     format = "none" if out is None else requests_format or ("csv" if few else "none")
     tables.check_format(format)
-    what: dict[str, Any] = {
-        "scenario": dump_scenario(scenario),
-        "seeds": {"first": int(job.seeds[0]), "count": len(job.seeds)},
-        **({} if out is None else {"requests": format}),
-        "versions": {"jaxsim": __version__, "jax": jax.__version__, "numpy": np.__version__},
-        "device": {"platform": jax.default_backend(), "kind": jax.local_devices()[0].device_kind},
-        "input_hashes": _input_hashes(scenario, requests if out is not None else None),
-    }
-    manifest = {
-        "schema_version": 1,
-        **what,
-        "notices": job.notices,
-        "versions": {**what["versions"], "python": platform.python_version()},
-        "device": {**what["device"], "workers": len(workers), "processes": hosts.count},
-    }
-    per_chunk = max(1, min(REQUESTS_PER_CHUNK // job.num_requests, -(-len(job.seeds) // hosts.count)))
+    what = _what(job) if out is None else _what(job, format, requests)
+    manifest = _manifest(job, what, len(workers), hosts.count)
+    per_chunk = _seeds_per_chunk(job, hosts.count)
     folder = None if out is None else Path(out)
     with contextlib.closing(Gathered(job, keep, format)) as gathered:
         outcome = hosts.agree(lambda: gathered.begin(folder, what, per_chunk, resume))
@@ -112,7 +99,7 @@ def run_many(
     devices: int | Literal["auto"] = "auto",
     progress: Callable[[float], None] | None = None,
 ) -> list[Result]:
-    """Simulate several scenarios; those of equal structure share their compiled programs.
+    """Simulate several scenarios; those of equal structure run side by side, in compiled programs that they share.
 
     Args:
         scenarios: what to simulate.
@@ -121,18 +108,106 @@ def run_many(
         progress: called now and then with the share of all runs that is done.
 
     Returns:
-        One result per scenario, in order.
+        One result per scenario, in order: what `run` returns, to the last bit.
 
     Raises:
         ScenarioError: a scenario cannot be simulated.
+        KeyboardInterrupt: interrupted; `run_each` lets its caller keep what had finished.
     """
-    share = 1 / max(1, len(scenarios))
-    return [
-        run(
-            scenario, keep_requests=keep_requests, devices=devices, progress=_within_run(progress, place * share, share)
-        )
-        for place, scenario in enumerate(scenarios)
-    ]
+    return list(run_each(scenarios, keep_requests=keep_requests, devices=devices, progress=progress))
+
+
+def run_each(
+    scenarios: Sequence[Scenario],
+    *,
+    keep_requests: bool = False,
+    devices: int | Literal["auto"] = "auto",
+    progress: Callable[[float], None] | None = None,
+) -> Iterator[Result]:
+    """`run_many`, one result at a time: memory does not grow with the number of scenarios."""
+    if Hosts().count > 1:  # which share the seeds of each run
+        for place, scenario in enumerate(scenarios):
+            part = _within_run(progress, place / len(scenarios), 1 / len(scenarios))
+            yield run(scenario, keep_requests=keep_requests, devices=devices, progress=part)
+        return
+    workers = _loop.workers(None if devices == "auto" else devices)
+    done = 0.0
+    for batch in _batches(_Run(scenario, workers, keep_requests) for scenario in scenarios):
+        share = sum(len(places) / len(one.job.seeds) for one, _, places in batch) / len(scenarios)
+        parts = [(one.job, places) for one, _, places in batch]
+        found = simulate_together(parts, _within(progress, done, share))
+        done += share
+        for (one, chunk, _), outcome in zip(batch, found, strict=True):
+            if (result := one.take(Simulated(chunk, *outcome))) is not None:
+                yield result
+
+
+class _Run:
+    """One of several runs, until all its seeds are there."""
+
+    def __init__(self, scenario: Scenario, workers: list[_loop.Worker], keep_requests: bool) -> None:
+        self._started = time.perf_counter()
+        self.job = Job(scenario, None, workers)
+        self._manifest = _manifest(self.job, _what(self.job), len(workers), 1)
+        self._gathered = Gathered(self.job, keep_requests, "none")
+        self._missing = len(self.job.seeds)
+
+    def chunks(self) -> Iterator[np.ndarray]:
+        """Places of the seeds, in chunks as those of `run`."""
+        size = _seeds_per_chunk(self.job)
+        for first in range(0, len(self.job.seeds), size):
+            yield np.arange(first, min(first + size, len(self.job.seeds)))
+
+    def take(self, chunk: Simulated) -> Result | None:
+        """Add a chunk; returns the result after the last one."""
+        self._gathered.take([chunk])
+        self._missing -= chunk.table.num_seeds
+        if self._missing:
+            return None
+        return self._gathered.result(self._gathered.finish(self._manifest, False, self._started))
+
+
+def _batches(runs: Iterable[_Run]) -> Iterator[list[tuple[_Run, int, np.ndarray]]]:
+    """Chunks of runs (number and places of its seeds) that are simulated together, of as many requests as a chunk."""
+    batch: list[tuple[_Run, int, np.ndarray]] = []
+    held = 0
+    for one in runs:
+        for number, places in enumerate(one.chunks()):
+            size = len(places) * one.job.num_requests
+            if held and held + size > REQUESTS_PER_CHUNK:
+                yield batch
+                batch, held = [], 0
+            batch.append((one, number, places))
+            held += size
+    if batch:
+        yield batch
+
+
+def _seeds_per_chunk(job: Job, processes: int = 1) -> int:
+    return max(1, min(REQUESTS_PER_CHUNK // job.num_requests, -(-len(job.seeds) // processes)))
+
+
+def _what(job: Job, format: str | None = None, requests: Requests | None = None) -> dict[str, Any]:
+    """What is run, as far as it decides what is found; and, for a run that writes, in which format."""
+    return {
+        "scenario": dump_scenario(job.scenario),
+        "seeds": {"first": int(job.seeds[0]), "count": len(job.seeds)},
+        **({} if format is None else {"requests": format}),
+        "versions": {"jaxsim": __version__, "jax": jax.__version__, "numpy": np.__version__},
+        "device": {"platform": jax.default_backend(), "kind": jax.local_devices()[0].device_kind},
+        "input_hashes": _input_hashes(job.scenario, requests),
+    }
+
+
+def _manifest(job: Job, what: Mapping[str, Any], workers: int, processes: int) -> dict[str, Any]:
+    """What is known of a run before it begins."""
+    return {
+        "schema_version": 1,
+        **what,
+        "notices": job.notices,
+        "versions": {**what["versions"], "python": platform.python_version()},
+        "device": {**what["device"], "workers": workers, "processes": processes},
+    }
 
 
 def _simulate(

@@ -61,6 +61,8 @@ def resized(
 
 def size_of(scenario: Scenario) -> int:
     """Requests of one seed."""
+    if isinstance(scenario.workload, Synthetic):
+        return scenario.workload.num_requests
     return scenario.workload.draw(np.array([scenario.monte_carlo.first_seed])).arrival_s.shape[1]
 
 

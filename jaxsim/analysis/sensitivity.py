@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
-from jaxsim.analysis.replications import part_of, replicated
+from jaxsim.analysis.replications import replicated
 from jaxsim.analysis.scenarios import changed, slower_clock
 from jaxsim.analysis.statistics import Sample, Statistic
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.io import dump_scenario
 from jaxsim.config.schema import Scenario
 from jaxsim.metrics.intervals import Estimate
-from jaxsim.simulate import run_many
+from jaxsim.simulate import run_each
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,6 @@ _STEP = 0.05
 _SPREAD = 0.2
 """Ranges around the scenario's own values where none are given."""
 
-_BLOCK = 32
 _KNOBS = ("max_num_batched_tokens", "max_num_seqs", "num_blocks")
 _BOUNDS = ("min", "max", "num_requests", "limit")
 
@@ -257,20 +256,23 @@ def _elasticities(
         raise ValueError(f"{statistic.name} cannot be paired; valid: latencies but itl_s, slo_attainment, goodput")
     values = _values(scenario, [key for key in keys if key != CLOCK])
     effects, warnings = [], []
-    for place, key in enumerate(keys):
+    pairs: dict[str, tuple[_Turned, _Turned]] = {}
+    for key in keys:
         try:
             up, down = (_turned(scenario, key, values.get(key, 1.0), sign * _STEP) for sign in (1, -1))
+            pairs[key] = up, down
         except ScenarioError as error:
             warnings.append(f"{key} was left out: {error}")
-            continue
-        part = part_of(progress, place / len(keys), 1 / len(keys))
-        pair = run_many([up.scenario, down.scenario], keep_requests=True, progress=part)
+    both = [turned.scenario for pair in pairs.values() for turned in pair]
+    results = run_each(both, keep_requests=True, progress=progress)
+    for key, pair in pairs.items():
         logs = []
-        for turned, result in zip((up, down), pair, strict=True):
-            assert result.requests is not None
-            estimate = statistic.estimate(Sample.of(result.requests, turned.scenario))
+        for turned in pair:
+            requests = next(results).requests
+            assert requests is not None
+            estimate = statistic.estimate(Sample.of(requests, turned.scenario))
             logs.append(_log(estimate * turned.unit_of(statistic)))
-        step = math.log(up.value / down.value)
+        step = math.log(pair[0].value / pair[1].value)
         effect = Estimate((logs[0].value - logs[1].value) / step, (logs[0].influence - logs[1].influence) / step)
         interval = effect.interval(0.95, low=-math.inf)
         if not math.isfinite(effect.value):
@@ -323,13 +325,7 @@ def _simulated(
     def evaluate(points: np.ndarray) -> np.ndarray:
         rows = ([round(v) if k in whole else v for k, v in zip(keys, row, strict=True)] for row in points.tolist())
         scenarios = [changed(scenario, dict(zip(keys, row, strict=True))) for row in rows]
-        values: list[float] = []
-        for start in range(0, len(scenarios), _BLOCK):
-            block = scenarios[start : start + _BLOCK]
-            values += [statistic.of(result).value or 0.0 for result in run_many(block)]
-            if progress:
-                progress(len(values) / len(scenarios))
-        return np.array(values)
+        return np.array([statistic.of(result).value or 0.0 for result in run_each(scenarios, progress=progress)])
 
     return evaluate
 

@@ -18,7 +18,7 @@ from jaxsim.analysis.scenarios import changed, size_of
 from jaxsim.analysis.statistics import Statistic
 from jaxsim.config.io import dump_scenario, parse_scenario
 from jaxsim.config.schema import Scenario
-from jaxsim.simulate import run_many
+from jaxsim.simulate import run_each, run_many
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ STATISTICS = (
 _TOTALS = ("throughput_requests_per_s", "throughput_tokens_per_s", "slo_attainment", "goodput_requests_per_s")
 _COUNTS = ("preemptions", "kv_utilisation", "seeds_incomplete")
 _BLOCK_REQUESTS = 1_000_000
-"""Requests that are simulated together: what Ctrl-C may lose."""
+"""Requests of a task on a cluster: what Ctrl-C may lose."""
 
 _LOG_RANGE = 8.0
 """Latencies that differ by more than this factor are drawn on a logarithmic axis."""
@@ -199,11 +199,10 @@ def sweep(
         raise ValueError(f"latency must be a statistic of a latency, such as ttft_s.p99, not {latency!r}")
     points = _points(vary, how)
     scenarios = [changed(scenario, values) for values in points]
-    blocks = _blocks(scenarios)
     simulate = _on_ray(ray) if ray else _here
     finished: dict[int, Summary] = {}
     try:
-        for block, summaries in simulate(scenarios, blocks):
+        for block, summaries in simulate(scenarios):
             finished |= dict(zip(block, summaries, strict=True))
             if progress:
                 progress(len(finished) / len(scenarios))
@@ -244,7 +243,7 @@ def _points(vary: Mapping[str, Sequence[Any]], how: str) -> list[dict[str, Any]]
 
 
 def _blocks(scenarios: Sequence[Scenario]) -> list[list[int]]:
-    """Places of the points that are simulated together."""
+    """Places of the points of each task."""
     blocks: list[list[int]] = [[]]
     held = 0
     for place, scenario in enumerate(scenarios):
@@ -257,25 +256,20 @@ def _blocks(scenarios: Sequence[Scenario]) -> list[list[int]]:
     return blocks
 
 
-def _here(
-    scenarios: Sequence[Scenario], blocks: Sequence[Sequence[int]]
-) -> Iterator[tuple[Sequence[int], Sequence[Summary]]]:
-    for block in blocks:
-        yield block, [result.summary for result in run_many([scenarios[place] for place in block])]
+def _here(scenarios: Sequence[Scenario]) -> Iterator[tuple[Sequence[int], Sequence[Summary]]]:
+    for place, result in enumerate(run_each(scenarios)):
+        yield [place], [result.summary]
 
 
-def _on_ray(
-    address: str,
-) -> Callable[[Sequence[Scenario], Sequence[Sequence[int]]], Iterator[tuple[Sequence[int], Sequence[Summary]]]]:
+def _on_ray(address: str) -> Callable[[Sequence[Scenario]], Iterator[tuple[Sequence[int], Sequence[Summary]]]]:
     """Blocks as tasks of a Ray cluster, each on one core; they come as they finish."""
     try:
         import ray
     except ImportError:
         raise ValueError("sweeps on Ray need it: pip install 'jaxsim-serving[ray]'") from None
 
-    def simulate(
-        scenarios: Sequence[Scenario], blocks: Sequence[Sequence[int]]
-    ) -> Iterator[tuple[Sequence[int], Sequence[Summary]]]:
+    def simulate(scenarios: Sequence[Scenario]) -> Iterator[tuple[Sequence[int], Sequence[Summary]]]:
+        blocks = _blocks(scenarios)
         started = not ray.is_initialized()
         if started:
             ray.init(address=None if address == "local" else address, include_dashboard=False, log_to_driver=False)

@@ -60,16 +60,11 @@ def test_the_front_is_what_nothing_beats() -> None:
 
 
 def test_ctrl_c_keeps_the_points_that_had_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jaxsim.analysis.sweep, "_BLOCK_REQUESTS", 1)
-    calls = []
-
     def interrupted(scenarios: Any, **options: Any) -> Any:
-        calls.append(scenarios)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return run_many(scenarios, **options)
+        yield from run_many(scenarios[:2], **options)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(jaxsim.analysis.sweep, "run_many", interrupted)
+    monkeypatch.setattr(jaxsim.analysis.sweep, "run_each", interrupted)
     answer = sweep(BASE, {"workload.arrivals.rate": [5, 10, 20, 40]})
     assert answer.interrupted and [values["workload.arrivals.rate"] for values in answer.values] == [5, 10]
     assert "2 of 4 points" in answer.sentences[0]
