@@ -18,6 +18,8 @@ class Request:
     output_tokens: int
     priority: int = 0
     routing_uniform: float = 0.0
+    session: str | None = None
+    think_s: float | None = None
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """orca: iteration-level batching of whole prompts, memory reserved for the longest sequence (SCHEDULING, "orca")."""
 
+from tests.oracle.job import Job
 from tests.oracle.latency import Grant
 from tests.oracle.scheduler import KvCache, Plan, Scheduler
 
@@ -8,6 +9,9 @@ class Orca(Scheduler):
     def __init__(self, kv: KvCache, *, max_num_seqs: int = 128, max_model_len: int = 4096, queue_order: str = "fcfs"):
         super().__init__(kv, max_num_seqs, queue_order)
         self.reservation = max_model_len // kv.block_size
+
+    def landing_blocks(self, job: Job) -> int:
+        return self.reservation
 
     def plan(self) -> Plan:
         batch: list[Grant] = []

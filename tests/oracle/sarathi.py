@@ -32,7 +32,7 @@ class Sarathi(Scheduler):
             else:
                 batch.append(self.grant_prefill(job, tokens))
 
-        left = sorted(skipped + untouched, key=lambda job: (job.arrival, job.index))
+        left = sorted(skipped + untouched, key=lambda job: (job.place, job.index))
         while self.waiting and len(left) + len(batch) < self.max_num_seqs:
             job = self.waiting.head()
             tokens = min(job.known, self._room(batch))

@@ -36,9 +36,9 @@ class Scheduler:
         self.used_blocks = 0
         self.waiting = Waiting(queue_order)
         self.running: list[Job] = []
-        self.prefill_only = False  # a prefill instance: requests leave with their first token
-        self.incoming = 0  # decode instance: requests assigned whose transfer has not landed
+        self.incoming: list[Job] = []  # decode instance: requests assigned whose transfer has not landed
         self.landed: list[Job] = []  # decode instance: landed with their KV, not yet admitted
+        self.aborted: list[Job] = []  # given up since the fleet last looked
 
     @property
     def free(self) -> float:
@@ -47,12 +47,36 @@ class Scheduler:
     @property
     def queued(self) -> int:
         """Requests assigned to this instance and not yet admitted."""
-        return len(self.waiting) + len(self.landed) + self.incoming
+        return len(self.waiting.own) + len(self.landed) + len(self.incoming)
+
+    @property
+    def members(self) -> list[Job]:
+        """Requests admitted and not done here."""
+        return self.running
+
+    @property
+    def outstanding(self) -> int:
+        return self.queued + len(self.members)
+
+    def tokens_left(self, known_outputs: bool = True) -> int:
+        """Tokens still to process: of prompts left to prefill, and of outputs left if they are known."""
+        prompts = sum(job.known for job in self.waiting.own)
+        prompts += sum(max(0, job.prefill_goal - job.computed) for job in self.members)
+        jobs = self.waiting.own + self.landed + self.incoming + self.members
+        return prompts + known_outputs * sum(self.outputs_left(job) for job in jobs)
+
+    def outputs_left(self, job: Job) -> int:
+        """Tokens it has yet to emit on this instance."""
+        return 1 if job.leaves else self.all_outputs(job) - job.emitted
 
     def admit_landed(self) -> None:
         """What has its KV here already joins the running list as a decode, while there are slots."""
-        while self.landed and len(self.running) < self.max_num_seqs:
+        while self.landed and len(self.members) < self.max_num_seqs:
             self.running.append(self.landed.pop(0))
+
+    def landing_blocks(self, job: Job) -> int:
+        """Blocks that a request needs here before its KV can be transferred."""
+        return self.blocks(job.computed + 1)
 
     def plan(self) -> Plan:
         raise NotImplementedError
@@ -66,18 +90,24 @@ class Scheduler:
                 job.emitted += 1
                 job.owed = max(0, job.owed - 1)
                 job.token_times.append(end)
+                if job.leaves and job not in self.running and not self.ends_with(job, job.emitted):
+                    job.kept = job.emitted  # preempted with this token in flight: no KV is left that could be moved
                 if self.leaves_with(job, job.emitted):
                     self.retire(job)
                     leaving.append(job)
         return leaving
 
+    def all_outputs(self, job: Job) -> int:
+        """Output tokens that it will have emitted in the end."""
+        return job.output
+
     def ends_with(self, job: Job, emitted: int) -> bool:
         """Whether that many output tokens are all it will ever emit."""
-        return emitted >= job.output
+        return emitted >= self.all_outputs(job)
 
     def leaves_with(self, job: Job, emitted: int) -> bool:
         """Whether that many output tokens are all it will emit on this instance."""
-        return self.ends_with(job, emitted) or (self.prefill_only and emitted >= 1)
+        return self.ends_with(job, emitted) or (job.leaves and emitted > job.kept)
 
     def retire(self, job: Job) -> None:
         """The request leaves, from wherever it is. Its blocks are free unless its KV has yet to be transferred."""
@@ -102,10 +132,20 @@ class Scheduler:
         """By recomputation: what it computed is forgotten, what it emitted is kept."""
         self.running.remove(job)
         self.release(job)
-        job.computed = 0
-        job.owed = 0
+        job.forget()
         job.preemptions += 1
+        self.put_back(job)
+
+    def put_back(self, job: Job) -> None:
         self.waiting.push_preempted(job)
+
+    def abandon(self) -> list[Job]:
+        """The instance fails: it forgets all requests; returns those that were running, waiting and landed."""
+        jobs = self.members + self.waiting.own + self.landed
+        for job in jobs:
+            self.release(job)
+        self.running, self.waiting.own, self.landed = [], [], []
+        return jobs
 
     def make_room(self, job: Job, victims: list[Job]) -> bool:
         """vllm_v0 and sarathi: a decode needs one free block, whether or not it will take it. Preempts the last of
@@ -133,7 +173,7 @@ class Scheduler:
 
     def resident_tokens(self) -> int:
         """Tokens with KV once the batch just planned has run: (computed + granted) over the running requests."""
-        return sum(job.computed for job in self.running)
+        return sum(job.computed for job in self.members)
 
     def snapshot(self) -> tuple:
         """Two equal snapshots with no arrival and no token in between: it goes round in circles."""

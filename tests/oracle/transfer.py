@@ -1,69 +1,118 @@
 """KV transfers from prefill to decode instances (SCHEDULING, "Disaggregation")."""
 
-import heapq
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tests.oracle.instance import Instance
 from tests.oracle.job import Job
-from tests.oracle.scheduler import Scheduler
 
 
 @dataclass
 class KvTransfer:
-    latency_s: float = 0.0
-    bandwidth_bytes_per_s: float | None = None
-    bytes_per_token: float = 0.0
-    contention: str = "none"
+    latency_s: float = 1e-4
+    bandwidth_bytes_per_s: float | None = 2.5e10
+    bytes_per_token: float = 131072
+    contention: str = "link"
     overlap: str = "none"
+    layers: int = 1
 
-    def seconds(self, job: Job) -> float:
+    def seconds(self, job: Job, prefill_s: float) -> float:
+        """What is left to do when the prefill, which took `prefill_s`, is done."""
         if self.bandwidth_bytes_per_s is None:
             return self.latency_s
-        return self.latency_s + job.prompt * self.bytes_per_token / self.bandwidth_bytes_per_s
+        whole = job.computed * self.bytes_per_token / self.bandwidth_bytes_per_s
+        if self.overlap == "layerwise":
+            whole = max(whole / self.layers, whole - prefill_s * (self.layers - 1) / self.layers)
+        return self.latency_s + whole
 
-    def links(self, source: Scheduler, target: Scheduler) -> list[tuple]:
+    def links(self, source: Instance, target: Instance) -> list[tuple]:
         """What the transfer needs for itself while it runs."""
         return {"none": [], "link": [(source, target)], "nic": [("out", source), ("in", target)]}[self.contention]
 
 
-class Transfers:
-    """A transfer first waits for blocks on its decode instance (first come first served there), then for its link."""
+@dataclass(eq=False)
+class Transfer:
+    job: Job
+    source: Instance
+    target: Instance
+    asked: float
+    seconds: float
+    links: list[tuple]
+    blocks: int
+    started: float | None = None  # when its links are its own; None while it waits for memory
+    landing: float | None = None
 
-    def __init__(self, model: KvTransfer):
-        assert model.overlap == "none"
-        self._model = model
-        self._waiting: dict[Scheduler, deque[tuple[Job, Scheduler]]] = {}
-        self._landing: list[tuple[float, int, Job, Scheduler, Scheduler, int]] = []
-        self._link_free: dict[tuple, float] = {}
-        self._started = 0
+
+@dataclass
+class Transfers:
+    """A transfer first waits for blocks on its decode instance (first come first served there), then for its links."""
+
+    model: KvTransfer
+    waiting: dict[Instance, deque[Transfer]] = field(default_factory=dict)
+    moving: list[Transfer] = field(default_factory=list)  # in the order in which they got memory
+    log: list[Transfer] = field(default_factory=list)  # all that ever were, in the order in which they asked for memory
+    _link_free: dict[tuple, float] = field(default_factory=dict)
 
     def next_landing(self) -> list[float]:
-        return [self._landing[0][0]] if self._landing else []
+        return [self._first().landing] if self.moving else []
 
-    def request(self, job: Job, source: Scheduler, target: Scheduler) -> None:
-        target.incoming += 1
-        self._waiting.setdefault(target, deque()).append((job, source))
+    def _first(self) -> Transfer:
+        return min(self.moving, key=lambda transfer: transfer.landing)
+
+    def request(self, job: Job, source: Instance, target: Instance, now: float) -> None:
+        """The prefill is done and the decode instance chosen: ask for memory there."""
+        job.leaves = False
+        job.kv_asked = now
+        job.decode_instance = target.index
+        if source is target:  # it was lent meanwhile: nothing moves
+            job.kv_granted = job.kv_started = job.kv_landed = now
+            target.scheduler.landed.append(job)
+            return
+        seconds = self.model.seconds(job, now - job.prefill_started)
+        links, blocks = self.model.links(source, target), target.scheduler.landing_blocks(job)
+        transfer = Transfer(job, source, target, now, seconds, links, blocks)
+        target.scheduler.incoming.append(job)
+        self.waiting.setdefault(target, deque()).append(transfer)
+        self.log.append(transfer)
 
     def start(self, now: float) -> None:
-        for target, queue in self._waiting.items():
-            while queue:
-                job, source = queue[0]
-                blocks = target.blocks(job.prompt + 1)
-                if target.free - blocks < target.watermark_blocks:
+        """Give memory to those that wait for it, and each its time on its links."""
+        for target, queue in self.waiting.items():
+            scheduler = target.scheduler
+            while queue and target.is_available:
+                transfer = queue[0]
+                if scheduler.free - transfer.blocks < scheduler.watermark_blocks:
                     break
                 queue.popleft()
-                target.used_blocks += blocks
-                links = self._model.links(source, target)
-                begin = max([now, *(self._link_free.get(link, now) for link in links)])
-                land = begin + self._model.seconds(job)
-                self._link_free.update(dict.fromkeys(links, land))
-                self._started += 1
-                heapq.heappush(self._landing, (land, self._started, job, source, target, blocks))
+                scheduler.used_blocks += transfer.blocks
+                begin = max([now, *(self._link_free.get(link, now) for link in transfer.links)])
+                transfer.started, transfer.landing = begin, begin + transfer.seconds
+                self._link_free.update(dict.fromkeys(transfer.links, transfer.landing))
+                transfer.job.kv_granted, transfer.job.kv_started = now, begin
+                self.moving.append(transfer)
 
     def land(self) -> None:
         """The earliest landing: blocks at the source are free, the request is queued at the target."""
-        _, _, job, source, target, blocks = heapq.heappop(self._landing)
-        source.release(job)
-        job.blocks = blocks
-        target.incoming -= 1
+        transfer = self._first()
+        job, target = transfer.job, transfer.target.scheduler
+        self.moving.remove(transfer)
+        transfer.source.scheduler.release(job)
+        job.blocks = transfer.blocks
+        job.prefill_goal = job.computed
+        job.kv_landed = transfer.landing
+        target.incoming.remove(job)
         target.landed.append(job)
+
+    def abandon(self, failing: Instance) -> list[Job]:
+        """Drop all transfers from and to an instance that fails; what was given of links stays given."""
+        under_way = [t for queue in self.waiting.values() for t in queue] + self.moving
+        hit = [t for t in self.log if t in under_way and failing in (t.source, t.target)]
+        for transfer in hit:
+            transfer.source.scheduler.release(transfer.job)
+            transfer.target.scheduler.incoming.remove(transfer.job)
+            if transfer in self.moving:
+                self.moving.remove(transfer)
+                transfer.target.scheduler.used_blocks -= transfer.blocks
+            else:
+                self.waiting[transfer.target].remove(transfer)
+        return [transfer.job for transfer in hit]

@@ -42,7 +42,7 @@ class VllmV0(Scheduler):
     def _decodes(self) -> Plan:
         batch: list[Grant] = []
         preempted = False
-        left = sorted(self.running, key=lambda job: (job.arrival, job.index))
+        left = sorted(self.running, key=lambda job: (job.place, job.index))
         while left and len(batch) < self.max_num_seqs:
             job = left.pop(0)
             preempted |= self.make_room(job, left)

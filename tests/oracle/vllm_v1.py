@@ -31,8 +31,8 @@ class VllmV1(Scheduler):
         if kv.num_blocks is not None:
             self.watermark_blocks = int(kv.watermark * (kv.num_blocks + 1))  # the engine keeps a null block
 
-    def ends_with(self, job: Job, emitted: int) -> bool:
-        return super().ends_with(job, emitted) or job.prompt + emitted >= self.max_model_len
+    def all_outputs(self, job: Job) -> int:
+        return min(job.output, max(1, self.max_model_len - job.prompt))
 
     def resident_tokens(self) -> int:
         """Without those passed over: they are gone when the batch just planned starts."""
@@ -70,7 +70,7 @@ class VllmV1(Scheduler):
 
     def _victim(self) -> Job:
         if self.by_priority:
-            return max(self.running, key=lambda job: (job.priority, job.arrival))
+            return max(self.running, key=lambda job: (job.priority, job.place))
         return self.running[-1]
 
     def _admit(self, budget: int, threshold: int) -> None:
@@ -87,6 +87,7 @@ class VllmV1(Scheduler):
                 break
             self.waiting.remove(job)
             self.running.append(job)
+            job.prefill_goal = job.known
             self._grant(job, tokens)
             budget -= tokens
 
