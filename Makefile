@@ -20,13 +20,13 @@ demo: .venv/.installed  ## Install jaxsim and simulate a chat service
 	$(SAY) 'jaxsim run examples/chat.yaml --out demo-results'
 	@$(BIN)/jaxsim run examples/chat.yaml --out demo-results
 
-test: check  ## Lint, types and the tests that take seconds
+test: check .venv/.browser  ## Lint, types and the tests that take seconds
 	$(SAY) 'pytest'
-	@$(BIN)/python -m pytest -q -n 2 -m 'not slow'
+	@$(BIN)/python -m pytest -q -rs -n 2 -m 'not slow'
 
-test-all: check  ## The same with the slow tests
+test-all: check .venv/.browser  ## The same with the slow tests
 	$(SAY) 'pytest, slow tests included'
-	@$(BIN)/python -m pytest -q -n 2
+	@$(BIN)/python -m pytest -q -rs -n 2
 
 check: .venv/.installed-dev  ## Lint and types only
 	$(SAY) 'ruff check'
@@ -59,3 +59,8 @@ clean:  ## Remove the environment, caches and the demo's results
 	$(SAY) 'installing jaxsim and its development tools into .venv (a minute or two, once)'
 	@$(INSTALL) --editable '.[tables,plots,sensitivity,optimise,dev]'
 	@touch .venv/.installed $@
+
+# Pages are looked at in a real browser; where there is none to be had, the tests that need one say so.
+.venv/.browser: tests/browser.py .venv/.installed-dev
+	$(SAY) 'finding Chromium, or installing it'
+	@$(BIN)/python tests/browser.py && touch $@ || true
