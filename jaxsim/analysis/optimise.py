@@ -261,14 +261,15 @@ def _search(judge: _Judge, vary: Space, trials: int, progress: Callable[[float],
                 seed=1, multivariate=True, constraints_func=lambda frozen: (frozen.user_attrs["excess"],)
             )
             study = optuna.create_study(sampler=sampler, direction="minimize")
-            tried += judge.trials([{}], judge.seeds)  # the scenario as it is, which the space need not hold
+            first: list[dict[str, Any]] = [{}]  # the scenario as it is, which the space need not hold
             while len(tried) < trials:
-                asked = [study.ask(distributions) for _ in range(min(_BATCH, trials - len(tried)))]
-                found = judge.trials([dict(trial.params) for trial in asked], judge.seeds)
-                for trial, outcome in zip(asked, found, strict=True):
+                asked = [study.ask(distributions) for _ in range(min(_BATCH, trials - len(tried)) - len(first))]
+                found = judge.trials([*first, *(dict(trial.params) for trial in asked)], judge.seeds)
+                for trial, outcome in zip(asked, found[len(first) :], strict=True):
                     trial.set_user_attr("excess", min(max(outcome.excess, -1e9), 1e9))
                     study.tell(trial, min(judge.better(outcome.objective), 1e300))
                 tried += found
+                first = []
                 if progress:
                     progress(len(tried) / trials)
         finally:

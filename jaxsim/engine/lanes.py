@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,8 +33,21 @@ ACCELERATOR_TILE_BYTES = 16 << 30
 ROUNDS_PER_CHUNK = 2048
 """Rounds between two returns to the host, which looks at progress, interrupts and lanes that do not move."""
 
+LANE_COUNTS = (8, 64, 128, 192, 256, LANES_PER_TILE)
+"""Lanes that programs for a core are compiled for; some of a tile may be empty. A round takes 6 us with 1 or 8, 8 us
+with 16 to 64, then 0.05 us more for each, so empty lanes cost little beside a second to compile."""
+
+PADDED_BYTES = 64 << 20
+"""Empty lanes are only added to tiles whose request columns take no more than this with them."""
+
 SLOT_WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 """Numbers of slots that programs are compiled for; a pass over slots costs 0.25 ns per slot and round."""
+
+FEW_SLOT_WIDTHS = (8, 32, 128, 512, 2048, 4096)
+"""The same as long as compiling costs more than wide slots do: until `MANY_REQUESTS` were simulated."""
+
+MANY_REQUESTS = 5_000_000
+"""Requests of a kind that take about as long, with slots four times as wide as needed, as compiling a better width."""
 
 _BYTES_PER_REQUEST = 48
 
@@ -114,6 +128,13 @@ class LaneRecords:
         parts = {field.name: np.split(getattr(self, field.name), ends) for field in dataclasses.fields(self)}
         return [LaneRecords(**dict(zip(parts, part, strict=True))) for part in zip(*parts.values(), strict=True)]
 
+    def first(self, requests: int) -> "LaneRecords":
+        """The records without those of what comes after the first requests of a lane, which are empty places."""
+        if self.finish_s.shape[1] == requests:
+            return self
+        names = ("first_scheduled_s", "first_token_s", "finish_s", "preemptions")
+        return dataclasses.replace(self, **{name: getattr(self, name)[:, :requests] for name in names})
+
     def put(self, lanes: np.ndarray | slice, records: "LaneRecords") -> None:
         """Copy in the records of some lanes."""
         for field in dataclasses.fields(self):
@@ -129,26 +150,29 @@ class Programs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._compiled: dict[tuple[object, ...], Callable[..., tuple[State, jax.Array]]] = {}
+        self._compiled: dict[tuple[object, ...], Callable[..., Any]] = {}
         self.compile_seconds = 0.0
+
+    def program(
+        self, key: tuple[object, ...], function: Callable[..., Any], args: tuple[Any, ...], device: jax.Device
+    ) -> Callable[..., Any]:
+        """`function` compiled for `args`, of which the first is donated; `key` tells it from all others."""
+        with self._lock:
+            if (*key, device) not in self._compiled:
+                start = time.perf_counter()
+                jitted = jax.jit(function, donate_argnums=0, compiler_options=_compiler_options(device))
+                self._compiled[*key, device] = jitted.lower(*args).compile()
+                self.compile_seconds += time.perf_counter() - start
+            return self._compiled[*key, device]
 
     def chunk(
         self, state: State, model: Model, columns: Columns, shape: Shape, rounds: int, device: jax.Device
     ) -> Callable[..., tuple[State, jax.Array]]:
         """The program that advances a tile by up to `rounds` rounds."""
         leaves, structure = jax.tree.flatten(model)
-        key = (shape, rounds, columns.arrival_s.shape, structure, tuple(leaf.shape for leaf in leaves), device)
-        with self._lock:
-            if key not in self._compiled:
-                start = time.perf_counter()
-                jitted = jax.jit(
-                    functools.partial(_advance, shape=shape, rounds=rounds),
-                    donate_argnums=0,
-                    compiler_options=_compiler_options(device),
-                )
-                self._compiled[key] = jitted.lower(state, model, columns).compile()
-                self.compile_seconds += time.perf_counter() - start
-            return self._compiled[key]
+        key = (shape, rounds, columns.arrival_s.shape, structure, tuple(leaf.shape for leaf in leaves))
+        advance = functools.partial(_advance, shape=shape, rounds=rounds)
+        return self.program(key, advance, (state, model, columns), device)
 
 
 PROGRAMS = Programs()
@@ -230,32 +254,59 @@ def simulate(
     Raises:
         KeyboardInterrupt: the user stopped the run.
     """
+    sets = _watched_together(sets)
     alike: dict[object, list[int]] = {}
     for place, one in enumerate(sets):
-        kind = (one.shape, jax.tree.structure(one.model))
-        alike.setdefault(kind, []).append(place)
+        columns = _stepped_up(one.shape.num_requests)
+        alike.setdefault((columns, _kind(one)), []).append(place)
     found: dict[int, LaneRecords] = {}
     for places in alike.values():
         joined = _join([sets[place] for place in places])
         records = _simulate_alike(joined, workers, progress)
         ends = np.cumsum([len(sets[place].requests.arrival_s) for place in places])
         found |= dict(zip(places, records.split(ends[:-1]), strict=True))
-    return [found[place] for place in range(len(sets))]
+    return [found[place].first(one.shape.num_requests) for place, one in enumerate(sets)]
+
+
+def _watched_together(sets: Sequence[LaneSet]) -> list[LaneSet]:
+    """The sets; those whose KV pool cannot be full are watched where others like them are: a 3 % longer round, but one
+    program less."""
+    kinds = {*map(_kind, sets), *NEEDS}
+    watched = [dataclasses.replace(one, shape=dataclasses.replace(one.shape, kv="watched")) for one in sets]
+    return [
+        other if one.shape.kv == "unlimited" and one.model.pool.num_blocks > 0 and _kind(other) in kinds else one
+        for one, other in zip(sets, watched, strict=True)
+    ]
+
+
+def _kind(lanes: LaneSet) -> object:
+    """What lanes must have in common to run side by side, beside the number of columns."""
+    return dataclasses.replace(lanes.shape, num_requests=0, slots=0), jax.tree.structure(lanes.model)
 
 
 def _join(sets: list[LaneSet]) -> LaneSet:
-    """One set of the lanes of all; numbers in which models differ become one per lane."""
+    """One set of the lanes of all, with slots and columns that are enough for any. If the models differ, every number
+    becomes one per lane: there are two programs, whichever numbers differ."""
+    if len(sets) == 1:
+        return sets[0]
     lanes = [len(one.requests.arrival_s) for one in sets]
-
-    def number(*values: np.ndarray) -> np.ndarray:
-        return values[0] if len({value.item() for value in values}) == 1 else np.repeat(np.stack(values), lanes)
-
-    model = jax.tree.map(number, *(one.model for one in sets))
+    numbers = [[leaf.item() for leaf in jax.tree.leaves(one.model)] for one in sets]
+    model = sets[0].model
+    if any(mine != numbers[0] for mine in numbers[1:]):
+        model = jax.tree.map(lambda *values: np.repeat(np.stack(values), lanes), *(one.model for one in sets))
+    width = max(one.shape.num_requests for one in sets)
     columns = {
-        field.name: np.concatenate([getattr(one.requests, field.name) for one in sets])
-        for field in dataclasses.fields(LaneRequests)
+        name: np.concatenate([_widened(getattr(one.requests, name), width, filler) for one in sets])
+        for name, filler in (("arrival_s", np.inf), ("prompt_tokens", 0), ("output_tokens", 0))
     }
-    return LaneSet(model, LaneRequests(**columns), sets[0].shape)
+    shape = dataclasses.replace(sets[0].shape, num_requests=width, slots=max(one.shape.slots for one in sets))
+    return LaneSet(model, LaneRequests(**columns), shape)
+
+
+def _widened(column: np.ndarray, width: int, filler: float) -> np.ndarray:
+    """The column with more places at its end."""
+    more = width - column.shape[1]
+    return np.pad(column, ((0, 0), (0, more)), constant_values=filler) if more else column
 
 
 def _simulate_alike(lanes: LaneSet, workers: Sequence[_loop.Worker], progress: Callable[[int], None]) -> LaneRecords:
@@ -263,9 +314,8 @@ def _simulate_alike(lanes: LaneSet, workers: Sequence[_loop.Worker], progress: C
     records = LaneRecords.empty(count, num_requests)
     # lanes with equally many requests share tiles, so that few wait for the slowest
     by_length = np.argsort(np.isfinite(lanes.requests.arrival_s).sum(axis=1), kind="stable")
-    kind = (lanes.shape, jax.tree.structure(lanes.model))
-    start = SUFFICED.get(kind) or dataclasses.replace(lanes.shape, slots=_slots(32, lanes.shape.slots))
-    todo: dict[Shape, list[np.ndarray]] = {start: [by_length]}
+    needs = NEEDS.setdefault(_kind(lanes), Needs())
+    todo: dict[Shape, list[np.ndarray]] = {needs.first(lanes.shape): [by_length]}
     stop = threading.Event()
 
     def run(work: tuple[Shape, np.ndarray], worker: _loop.Worker) -> LaneRecords:
@@ -273,22 +323,27 @@ def _simulate_alike(lanes: LaneSet, workers: Sequence[_loop.Worker], progress: C
 
     def tiles(shape: Shape, places: np.ndarray) -> Iterator[tuple[Shape, np.ndarray]]:
         for tile in _tiles(places, num_requests, workers):
-            yield _larger(shape, SUFFICED.get(kind, shape)), tile
+            first = needs.first(lanes.shape)
+            kv = first.kv if shape.kv == "watched" else shape.kv
+            yield dataclasses.replace(shape, slots=max(shape.slots, first.slots), kv=kv), tile
 
     try:
         while todo:
             shape, waiting = todo.popitem()
             for (tried, tile), found in _loop.map_tiles(run, tiles(shape, np.concatenate(waiting)), list(workers)):
-                records.put(_as_slice(tile), found)
+                records.put(as_slice(tile), found)
                 crowded = found.status == LaneStatus.SLOTS_EXCEEDED
                 full = found.status == LaneStatus.BLOCKS_EXCEEDED
-                wider = dataclasses.replace(tried, slots=_slots(tried.slots + 1, lanes.shape.slots))
-                counted = dataclasses.replace(tried, kv="counted")
-                for larger, some in ((wider, tile[crowded]), (counted, tile[full])):
-                    if len(some):
-                        todo.setdefault(larger, []).append(some)
-                    if len(some) > RERUN_SHARE * len(tile):
-                        SUFFICED[kind] = _larger(larger, SUFFICED.get(kind, larger))
+                if np.sum(crowded) > RERUN_SHARE * len(tile):
+                    needs.too_few = max(needs.too_few, tried.slots)
+                if np.sum(full) > RERUN_SHARE * len(tile):
+                    needs.counted = True
+                needs.requests += len(tile) * num_requests
+                if crowded.any():
+                    wider = dataclasses.replace(tried, slots=needs.slots(tried.slots + 1, lanes.shape.slots))
+                    todo.setdefault(wider, []).append(tile[crowded])
+                if full.any():
+                    todo.setdefault(dataclasses.replace(tried, kv="counted"), []).append(tile[full])
                 progress(len(tile) - int(np.sum(crowded | full)))
     except BaseException:
         stop.set()
@@ -300,35 +355,68 @@ RERUN_SHARE = 1 / 16
 """A tile is given up when more of its lanes than this must be run again larger, and the next ones start larger: running
 a few lanes again costs nearly as much as running a tile."""
 
-SUFFICED: dict[object, Shape] = {}
-"""The slots and the way of counting blocks that most lanes of a kind were found to need: where the next ones start."""
+
+@dataclass
+class Needs:
+    """What most lanes of a kind were found to need: where the next ones start.
+
+    Attributes:
+        too_few: so many slots were not enough for most lanes of a tile.
+        counted: most lanes of a tile came near the limit of their KV pool.
+        requests: that were simulated.
+    """
+
+    too_few: int = 0
+    counted: bool = False
+    requests: int = 0
+
+    def first(self, shape: Shape) -> Shape:
+        """The shape to try first, for lanes that are sure to fit `shape`."""
+        slots = self.slots(max(self.too_few + 1, 32), shape.slots)
+        kv = "counted" if self.counted and shape.kv == "watched" else shape.kv
+        return dataclasses.replace(shape, num_requests=_stepped_up(shape.num_requests), slots=slots, kv=kv)
+
+    def slots(self, least: int, most: int) -> int:
+        """`next_width` of as few widths as the requests so far are worth."""
+        return next_width(least, most, SLOT_WIDTHS if self.requests > MANY_REQUESTS else FEW_SLOT_WIDTHS)
 
 
-def _larger(a: Shape, b: Shape) -> Shape:
-    """The shape that suffices wherever one of two does."""
-    return dataclasses.replace(a, slots=max(a.slots, b.slots), kv=b.kv if a.kv == "watched" else a.kv)
+NEEDS: dict[object, Needs] = {}
+"""By kind of lanes."""
 
 
-def _as_slice(lanes: np.ndarray) -> np.ndarray | slice:
+def next_width(least: int, most: int, widths: Sequence[int] = SLOT_WIDTHS) -> int:
+    """The smallest width of slots that programs are compiled for and that holds `least` requests, or `most` at once."""
+    needed = min(least, most)
+    return next((width for width in widths if width >= needed), -(-needed // 1024) * 1024)
+
+
+def _stepped_up(count: int) -> int:
+    """At most a quarter more, of few different numbers: each is a program."""
+    step = 1 << max(0, (count - 1).bit_length() - 3)
+    return -(-count // step) * step
+
+
+def as_slice(lanes: np.ndarray) -> np.ndarray | slice:
     """Consecutive lanes as a slice, which is a view instead of a copy."""
     first, last = int(lanes[0]), int(lanes[-1])
     consecutive = last - first + 1 == len(lanes) and bool(np.all(np.diff(lanes) == 1))
     return slice(first, last + 1) if consecutive else lanes
 
 
-def _slots(least: int, most: int) -> int:
-    """The smallest width of slots that programs are compiled for and that holds `least` requests, or `most` at once."""
-    needed = min(least, most)
-    return next((width for width in SLOT_WIDTHS if width >= needed), -(-needed // 1024) * 1024)
-
-
 def _tiles(lanes: np.ndarray, num_requests: int, workers: Sequence[_loop.Worker]) -> list[np.ndarray]:
     """Lanes in tiles of nearly equal size, at least one for every worker where lanes are many enough."""
     on_cpu = workers[0].device.platform == "cpu"
     most, memory = (LANES_PER_TILE, TILE_BYTES) if on_cpu else (LANES_PER_ACCELERATOR_TILE, ACCELERATOR_TILE_BYTES)
-    widest = min(most, max(1, memory // (_BYTES_PER_REQUEST * num_requests)))
+    widest = min(most, max(1, memory // (_BYTES_PER_REQUEST * _stepped_up(num_requests))))
     tiles = max(-(-len(lanes) // widest), min(len(workers), -(-len(lanes) // 32)))
     return np.array_split(lanes, tiles)
+
+
+def _lanes_of_program(count: int, num_requests: int) -> int:
+    """Lanes of the program that runs a tile of `count`."""
+    lanes = next((few for few in LANE_COUNTS if few >= count), _stepped_up(count))
+    return lanes if lanes * num_requests * _BYTES_PER_REQUEST <= PADDED_BYTES else count
 
 
 def _run_tile(
@@ -340,37 +428,43 @@ def _run_tile(
     worker: _loop.Worker,
 ) -> LaneRecords:
     with jax.enable_x64(True), jax.default_device(worker.device):
-        mine = _as_slice(lanes)
-        model = jax.tree.map(lambda leaf: jnp.asarray(leaf[mine] if leaf.ndim else leaf), model)
-        columns = _columns(requests[mine])
+        mine, count = as_slice(lanes), len(lanes)
+        size = count, requests.arrival_s.shape[1]
+        empty = _lanes_of_program(count, shape.num_requests) - count
+        model = jax.tree.map(
+            lambda leaf: jnp.asarray(np.pad(leaf[mine], (0, empty), "edge") if leaf.ndim else leaf), model
+        )
+        columns = _columns(requests[mine], count + empty, shape.num_requests + 1)
         longest = int(requests.output_tokens[mine].max())
         state = _start(model, columns, shape)
         chunk = PROGRAMS.chunk(state, model, columns, shape, _rounds_per_chunk(longest, shape), worker.device)
-        rounds, stuck = 0, np.zeros(len(lanes), bool)
+        rounds = 0
         before = _position(state)
         while True:
             if stop.is_set():
                 raise Stopped
-            state, count = chunk(state, model, columns)
-            rounds += int(count)
-            done = np.asarray(_unfinished(state)) == 0
+            state, run = chunk(state, model, columns)
+            rounds += int(run)
+            done = ~np.asarray(_unfinished(state))
             exceeded = np.asarray(state.exceeded)
-            if np.sum(exceeded > 0) > RERUN_SHARE * len(lanes):
+            if np.sum(exceeded > 0) > RERUN_SHARE * count:
                 why = np.bincount(exceeded[exceeded > 0]).argmax()
-                return _records(state, shape, rounds, ~done, np.where(done, exceeded, why))
+                return _records(state, size, rounds, ~done, np.where(done, exceeded, why))
             now = _position(state)
             stuck = ~done & np.all(now == before, axis=0)
             before = now
             if np.all(done | stuck):
-                return _records(state, shape, rounds, stuck, exceeded)
+                return _records(state, size, rounds, stuck, exceeded)
 
 
-def _columns(requests: LaneRequests) -> Columns:
-    def padded(column: np.ndarray, value: float) -> np.ndarray:
-        return np.pad(column, ((0, 0), (0, 1)), constant_values=value)
-
-    lengths = pack(padded(requests.prompt_tokens, 0), padded(requests.output_tokens, 0))
-    return Columns(jnp.asarray(padded(requests.arrival_s, np.inf)), jnp.asarray(lengths))
+def _columns(requests: LaneRequests, lanes: int, width: int) -> Columns:
+    """The columns of a tile, with places and lanes that nobody arrives at."""
+    count, num_requests = requests.arrival_s.shape
+    arrival_s = np.full((lanes, width), np.inf)
+    arrival_s[:count, :num_requests] = requests.arrival_s
+    lengths = np.zeros((lanes, width), np.int64)
+    lengths[:count, :num_requests] = pack(requests.prompt_tokens, requests.output_tokens)
+    return Columns(jnp.asarray(arrival_s), jnp.asarray(lengths))
 
 
 def _rounds_per_chunk(longest: int, shape: Shape) -> int:
@@ -396,32 +490,33 @@ def _position(state: State) -> np.ndarray:
     return np.stack([np.asarray(fact, np.float64) for fact in facts])
 
 
-def _records(state: State, shape: Shape, rounds: int, stuck: np.ndarray, exceeded: np.ndarray) -> LaneRecords:
-    n, lanes = shape.num_requests, len(stuck)
-    kept = state.records
+def _records(state: State, size: tuple[int, int], rounds: int, stuck: np.ndarray, exceeded: np.ndarray) -> LaneRecords:
+    """What the first lanes and places of a tile recorded; `size` is how many."""
+    lanes, n = size
+    kept, short = state.records, state.shortage
 
-    def times(column: jax.Array) -> np.ndarray:
-        values = np.asarray(column)[:, :n]  # a view: `LaneRecords.put` copies
-        never = np.isinf(values)
-        return np.where(never, np.nan, values) if never.any() else values
+    def column(values: jax.Array) -> np.ndarray:
+        return np.asarray(values)[:lanes, :n]  # a view: `LaneRecords.put` copies
 
-    def or_zero(value: jax.Array | None, shape: tuple[int, ...]) -> np.ndarray:
-        return np.zeros(shape, np.int32) if value is None else np.asarray(value)
+    def number(values: jax.Array | None) -> np.ndarray:
+        return np.zeros(lanes, np.int32) if values is None else np.asarray(values)[:lanes]
 
-    short = state.shortage
-    status = np.where((exceeded == LaneStatus.OK) & stuck, LaneStatus.NO_PROGRESS, exceeded)
+    scheduled_s = column(kept.first_scheduled_s)
+    never = np.isinf(scheduled_s)
     return LaneRecords(
-        first_scheduled_s=times(kept.first_scheduled_s),
-        first_token_s=_resolved(np.asarray(kept.first_token_s)[:, :n]),
-        finish_s=np.asarray(kept.finish_s)[:, :n],
-        preemptions=or_zero(None if short is None else short.preemptions, (lanes, n + 1))[:, :n],
-        itl_counts=or_zero(kept.itl_counts, (ITL_BINS, lanes)).T,
-        kv_token_seconds=or_zero(kept.kv_token_seconds, (lanes,)),
-        makespan_s=np.asarray(state.now_s if state.free_s is None else jnp.maximum(state.now_s, state.free_s)),
-        iterations=np.asarray(state.iteration + state.rebased - 1),
-        recomputed_tokens=or_zero(None if short is None else short.recomputed_tokens, (lanes,)),
+        first_scheduled_s=np.where(never, np.nan, scheduled_s) if never.any() else scheduled_s,
+        first_token_s=_resolved(column(kept.first_token_s)),
+        finish_s=column(kept.finish_s),
+        preemptions=np.zeros(size, np.int32) if short is None else column(short.preemptions),
+        itl_counts=np.zeros((lanes, ITL_BINS), np.int32)
+        if kept.itl_counts is None
+        else np.asarray(kept.itl_counts).T[:lanes],
+        kv_token_seconds=number(kept.kv_token_seconds),
+        makespan_s=number(state.now_s if state.free_s is None else jnp.maximum(state.now_s, state.free_s)),
+        iterations=number(state.iteration + state.rebased - 1),
+        recomputed_tokens=number(None if short is None else short.recomputed_tokens),
         rounds=np.full(lanes, rounds),
-        status=status,
+        status=np.where((exceeded == LaneStatus.OK) & stuck, LaneStatus.NO_PROGRESS, exceeded)[:lanes],
     )
 
 

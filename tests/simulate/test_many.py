@@ -28,6 +28,8 @@ CHANGES: list[dict[str, Any]] = [
     {"cluster.instances.0.count": 1, "monte_carlo.warmup_requests": 7},
     {"cluster.router": {"kind": "round_robin"}, "monte_carlo.seeds": 1},
     {"scheduler.async_scheduling": True},
+    {"scheduler.max_num_seqs": 30, "kv_cache.num_blocks": 800},
+    {"scheduler.max_num_seqs": 31, "kv_cache.num_blocks": 100_000},
 ]
 
 
