@@ -39,17 +39,30 @@ class InstanceGroup:
     def model(self) -> Model:
         """What the engine needs, as arrays."""
         blocks = self.num_blocks or 0
-        watermark = self.policy.watermark_blocks(blocks, self.watermark)
         return Model(
             policy=as_arrays(self.policy),
             latency=as_arrays(self.latency),
-            pool=Pool(*as_leaves(blocks, watermark)),
+            pool=Pool(*as_leaves(blocks, self.watermark_blocks)),
         )
+
+    @property
+    def watermark_blocks(self) -> int:
+        """Blocks of each pool that admissions leave free."""
+        return self.policy.watermark_blocks(self.num_blocks or 0, self.watermark)
+
+    @property
+    def most_seqs(self) -> int:
+        """The most requests that one instance can run at once."""
+        return self.policy.most_seqs(self.num_blocks, self.block_size)
 
     def most_blocks(self, prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
         """Blocks a request holds at most: its last token is never fed."""
         tokens = prompt_tokens.astype(np.int64) + self.policy.emitted(prompt_tokens, output_tokens) - 1
         return -(-tokens // self.block_size)
+
+    def least_blocks(self, prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
+        """Blocks that a pool must have to serve a request."""
+        return self.policy.least_blocks(prompt_tokens, output_tokens, self.block_size, self.watermark_blocks)
 
     def reach(self, prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> Reach:
         """The largest batches that requests `[R, N]` can form here."""
@@ -71,7 +84,7 @@ class InstanceGroup:
         too_long = np.zeros(prompt_tokens.shape, bool) if longest is None else prompt_tokens > longest.tokens
         if self.num_blocks is None:
             return too_long
-        return too_long | (self.most_blocks(prompt_tokens, output_tokens) > self.num_blocks)
+        return too_long | (self.least_blocks(prompt_tokens, output_tokens) > self.num_blocks)
 
     def why_infeasible(self, prompt_tokens: int, output_tokens: int) -> str:
         """One clause about a request that is infeasible, naming what would have to be larger."""
@@ -81,7 +94,7 @@ class InstanceGroup:
                 f"prompt_tokens is {prompt_tokens}, but a prompt must have at most {longest.tokens} tokens "
                 f"({longest.because})"
             )
-        need = int(self.most_blocks(np.asarray(prompt_tokens), np.asarray(output_tokens)))
+        need = int(self.least_blocks(np.asarray(prompt_tokens), np.asarray(output_tokens)))
         return (
             f"its {prompt_tokens} prompt and {output_tokens} output tokens need {need} KV blocks of {self.block_size} "
             f"tokens, but the pool has {self.num_blocks} (kv_cache.num_blocks)"

@@ -12,7 +12,7 @@ from jax import lax
 
 from jaxsim._arrays import first_slot, over_slots, phase, select
 from jaxsim.engine import kv
-from jaxsim.engine.policy.base import View
+from jaxsim.engine.policy.stream import Offer
 from jaxsim.engine.shape import Shape
 from jaxsim.engine.state import NEVER, Batch, Candidate, Leaving, Model, pack, unpack
 from jaxsim.engine.stretch import duration_s, iterations_within_spread
@@ -109,7 +109,7 @@ def ask(
     free_blocks = None
     if held_blocks is not None:
         free_blocks = model.pool.num_blocks - held_blocks - left_blocks(here)
-    view = View(
+    offer = Offer(
         batch_tokens=select(is_open, batch_tokens, here.decodes),
         running=seated(here),
         known=known,
@@ -122,7 +122,7 @@ def ask(
     arrived = candidate.arrival_s <= here.now_s
     if barred is not None:
         arrived = arrived & ~barred
-    return select((~waiting | arrived) & (is_open | ~due(here, shape)), model.policy.grant(view), 0)
+    return select((~waiting | arrived) & (is_open | ~due(here, shape)), model.policy.grant(offer), 0)
 
 
 def near_limit(model: Model, shape: Shape, here: Here, candidate: Candidate) -> jax.Array:

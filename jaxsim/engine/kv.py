@@ -24,7 +24,7 @@ class Held(NamedTuple):
 
 def ceil_div(x: jax.Array, y: int | jax.Array) -> jax.Array:
     """Blocks of `y` tokens that hold `x` tokens."""
-    return jax.lax.div(x + (y - 1), jnp.asarray(y, x.dtype))
+    return jax.lax.div(x + (y - 1), jnp.broadcast_to(jnp.asarray(y, x.dtype), x.shape))
 
 
 def bound(seqs: jax.Array, context: jax.Array, limit: jax.Array, block_size: int) -> Held:

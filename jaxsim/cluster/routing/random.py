@@ -5,15 +5,15 @@ from typing import Literal
 import numpy as np
 
 from jaxsim._component import component
-from jaxsim.cluster.routing.base import AbstractRouter
+from jaxsim.cluster.routing.base import StaticRouter
 
 
 @component
-class Random(AbstractRouter):
+class Random(StaticRouter):
     """Sends each request to an instance drawn uniformly with the request's own random number."""
 
     kind: Literal["random"] = "random"
 
     def assign(self, accepted: np.ndarray, uniform: np.ndarray, instances: int) -> np.ndarray:
-        """See `AbstractRouter.assign`: instance `floor(uniform * instances)`."""
+        """See `StaticRouter.assign`: instance `floor(uniform * instances)`."""
         return (uniform * instances).astype(np.int32)

@@ -5,16 +5,16 @@ from typing import Literal
 import numpy as np
 
 from jaxsim._component import component
-from jaxsim.cluster.routing.base import AbstractRouter
+from jaxsim.cluster.routing.base import StaticRouter
 
 
 @component
-class RoundRobin(AbstractRouter):
+class RoundRobin(StaticRouter):
     """Sends each request to the next instance in turn, starting at the first."""
 
     kind: Literal["round_robin"] = "round_robin"
 
     def assign(self, accepted: np.ndarray, uniform: np.ndarray, instances: int) -> np.ndarray:
-        """See `AbstractRouter.assign`; requests that are not accepted take no turn."""
+        """See `StaticRouter.assign`; requests that are not accepted take no turn."""
         turn = np.cumsum(accepted, axis=1, dtype=np.int32) - 1
         return np.maximum(turn, 0) % np.int32(instances)

@@ -1,43 +1,106 @@
-"""What a scheduler decides, and what it may look at.
+"""What a scheduler decides, and what it may look at: `plan`, a pure function of a `View`.
 
-The engine composes a batch candidate by candidate. Running decodes are granted their token in bulk; then the candidate
-(the request in mid-prefill if there is one, else the head of the waiting queue) is offered to the policy, which grants
-it tokens or closes the batch. A policy is a handful of pure functions of a `View`, never of the engine's state.
+The engine asks a policy again and again while it composes one iteration. Each answer (`Plan`) grants tokens to running
+requests, admits the head of the waiting queue or preempts somebody, and the last one closes the batch. A policy grants
+to many requests at once where that is exact, and goes one by one only in a shortage.
 """
 
 import abc
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from jaxsim._arrays import select
 from jaxsim.engine import kv
 
 
-class View(NamedTuple):
-    """What a policy sees when it is asked about one candidate. Scalars of one lane, int32 unless said."""
+class Head(NamedTuple):
+    """The head of the waiting queue. Scalars, int32 unless said."""
 
-    batch_tokens: jax.Array
-    """Tokens granted so far in the iteration being composed, decodes included."""
-    running: jax.Array
-    """Requests that have been admitted and have not finished, the candidate not counted."""
+    there: jax.Array
+    """bool: there is one."""
+    prompt: jax.Array
     known: jax.Array
-    """Tokens the candidate must have computed before it emits: its prompt and what it has emitted already."""
+    """Its prompt and what it has emitted: the tokens to compute before it emits the next."""
+    total: jax.Array
+    """Its prompt and all it will emit."""
+
+
+class View(NamedTuple):
+    """What a policy sees of its instance. Per slot int32 `[S]` unless said; a slot that is not `running` may hold
+    anything."""
+
+    running: jax.Array
+    """bool: it holds a request of the running list."""
+    request: jax.Array
+    """Which: smaller is earlier in order of arrival."""
+    rank: jax.Array
+    """Place in the running list: smaller is earlier; all differ."""
+    urgency: jax.Array
+    """Place in order of (priority, arrival), equal for equals: larger goes first when somebody must be preempted."""
+    known: jax.Array
+    """Tokens to compute before it emits the next; what batches in flight will emit is counted."""
+    total: jax.Array
+    """Its prompt and all it will emit here: at `known == total` it waits for its last token in flight."""
+    goal: jax.Array
+    """Tokens that were known when it was admitted: below that it is still prefilling."""
     computed: jax.Array
-    """Tokens of the candidate computed so far."""
-    waiting: jax.Array
-    """bool: the candidate is not running yet."""
-    free_blocks: jax.Array | None
-    """KV blocks nobody holds; None where the pool cannot be full."""
+    """Tokens computed, those of batches in flight included."""
+    blocks: jax.Array
+    """KV blocks it holds."""
+    granted: jax.Array
+    """Tokens granted in the iteration being composed; 0: none yet."""
+    # scalars
+    num_running: jax.Array
+    num_waiting: jax.Array
+    head: Head
+    free_blocks: jax.Array
+    num_blocks: jax.Array
     watermark_blocks: jax.Array
-    """Blocks the pool's watermark reserves."""
+    preempted: jax.Array
+    """bool: somebody was preempted in this iteration."""
+    next_rank: jax.Array
+    """Larger than every rank; a policy may give it to one request that moves to the end of the list."""
+    memory: jax.Array
+    """What the policy remembers of this instance, float64 `[memory]`."""
     block_size: int
 
-    def fits(self, tokens: jax.Array, leaving: jax.Array | int = 0) -> jax.Array | bool:
-        """Whether blocks for `tokens` tokens are free and leave `leaving` blocks."""
-        if self.free_blocks is None:
-            return True
-        return kv.ceil_div(tokens, self.block_size) + leaving <= self.free_blocks
+    @property
+    def tokens(self) -> jax.Array:
+        """Tokens granted so far in the iteration."""
+        return jnp.sum(self.granted, dtype=jnp.int32)
+
+    @property
+    def prefilling(self) -> jax.Array:
+        """bool `[S]`: running requests whose prompt is not computed yet."""
+        return self.running & (self.computed < self.goal)
+
+    def blocks_of(self, tokens: jax.Array) -> jax.Array:
+        """Blocks that hold so many tokens."""
+        return kv.ceil_div(tokens, self.block_size)
+
+
+class Plan(NamedTuple):
+    """One answer of a policy."""
+
+    grant: jax.Array
+    """Tokens granted to each slot, int32 `[S]`; 0 to most."""
+    blocks: jax.Array
+    """Blocks that each slot which is granted tokens holds from then on, int32 `[S]`."""
+    admit: jax.Array
+    """Tokens for the head of the queue, after those grants; 0 does not admit it."""
+    admit_blocks: jax.Array
+    """Blocks it holds from then on."""
+    victim: jax.Array
+    """Slot of the request to preempt; S: none. A plan preempts, or grants and admits."""
+    closes: jax.Array
+    """bool: the batch is complete."""
+    rank: jax.Array
+    """Places in the running list, int32 `[S]`."""
+    memory: jax.Array
+    """What to remember; of a plan that closes an empty batch, too."""
 
 
 class Limit(NamedTuple):
@@ -47,9 +110,44 @@ class Limit(NamedTuple):
     because: str
 
 
+def first_of(there: jax.Array, key: jax.Array) -> jax.Array:
+    """bool `[S]`: the slot with the smallest key among those that are `there`, of which all keys differ; none if none
+    is."""
+    none = jnp.iinfo(key.dtype).max
+    return there & (key == jnp.min(select(there, key, none)))
+
+
+def last_of(there: jax.Array, key: jax.Array) -> jax.Array:
+    """bool `[S]`: the slot with the largest key among those that are `there`."""
+    none = jnp.iinfo(key.dtype).min
+    return there & (key == jnp.max(select(there, key, none)))
+
+
+def slot_of(one: jax.Array) -> jax.Array:
+    """The slot of a mask with at most one, S if it has none."""
+    size = one.shape[0]
+    return jnp.min(select(one, jnp.arange(size, dtype=jnp.int32), size))
+
+
+def at(one: jax.Array, values: jax.Array) -> jax.Array:
+    """The value at the slot of a mask with at most one; 0 if it has none."""
+    return jnp.sum(select(one, values, 0), dtype=values.dtype)
+
+
 class AbstractPolicy(abc.ABC):
     """One scheduler. Its numbers are leaves, its switches are structure."""
 
+    memory: ClassVar[tuple[float, ...]] = ()
+    """What it remembers of an instance at first."""
+    keeps_finished: ClassVar[bool] = False
+    """Whether requests that have finished stay in the batch, as padding, until all have."""
+    reserves: ClassVar[bool] = False
+    """Whether a request holds all the blocks it will ever need from its admission on."""
+    spares_block: ClassVar[bool] = False
+    """Whether every decode needs a free block, also when it takes none."""
+    requeues_last: ClassVar[bool] = False
+    """Whether preempted requests go to the tail of the queue instead of its front."""
+    queue_order: str
     max_num_seqs: int
 
     @property
@@ -57,22 +155,50 @@ class AbstractPolicy(abc.ABC):
         """2 if the next batch is composed while one runs, else 1. Structure."""
         return 1
 
-    @abc.abstractmethod
-    def grant(self, view: View) -> jax.Array:
-        """Tokens the candidate gets in this iteration, int32; 0 closes the batch."""
+    @property
+    def order(self) -> str:
+        """The order of its waiting queue. Structure."""
+        return self.queue_order
 
     @abc.abstractmethod
-    def may_join(self, batch_tokens: jax.Array, running: jax.Array) -> jax.Array:
-        """Whether another request could get tokens in this iteration, KV blocks aside: bool, never wrongly False."""
+    def plan(self, view: View) -> Plan:
+        """The next step of composing the iteration."""
 
-    @abc.abstractmethod
+    def is_decode(self, view: View) -> jax.Array:
+        """bool `[S]`: of the requests that are granted tokens, those that count as decodes for the latency model."""
+        return view.computed >= view.goal
+
+    def stretch_limit(self, view: View) -> jax.Array:
+        """The most iterations, int32, for which the batch that was just composed is composed again, as long as no
+        request finishes, completes its prompt, lacks a block or arrives."""
+        return jnp.int32(2**30)
+
+    def most_seqs(self, num_blocks: int | None, block_size: int) -> int:
+        """The most requests that can run at once."""
+        return self.max_num_seqs
+
     def watermark_blocks(self, num_blocks: int, watermark: float) -> int:
         """Blocks that must stay free after an admission."""
+        return int(watermark * num_blocks)
 
-    @abc.abstractmethod
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of prompt and outputs at which a request stops."""
+        return 2**30
+
     def emitted(self, prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
         """Tokens each request emits before it stops; at most `output_tokens`."""
+        return np.minimum(output_tokens, self.most_tokens - prompt_tokens)
 
-    @abc.abstractmethod
     def longest_prompt(self) -> Limit | None:
         """The longest prompt that can ever be served, or None."""
+        return None
+
+    def least_blocks(
+        self, prompt_tokens: np.ndarray, output_tokens: np.ndarray, block_size: int, watermark_blocks: int
+    ) -> np.ndarray:
+        """Blocks a pool must have to serve a request, int64: those of its last iteration, and those that its admission
+        asks for. The last token is never fed."""
+        tokens = prompt_tokens.astype(np.int64) + self.emitted(prompt_tokens, output_tokens) - 1
+        admission = -(-prompt_tokens.astype(np.int64) // block_size) + watermark_blocks
+        return np.maximum(-(-tokens // block_size), admission)

@@ -1,0 +1,293 @@
+"""A batch is composed: the policy is asked, and what it answers is done; a complete batch is priced and starts."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxsim._arrays import select
+from jaxsim.engine import kv
+from jaxsim.engine.fleet.ending import emits
+from jaxsim.engine.fleet.shape import FleetShape
+from jaxsim.engine.fleet.state import FREE, LIMBO, PADDING, RUNNING, Instance, Kind
+from jaxsim.engine.policy.base import Head, Plan, View, at, first_of
+from jaxsim.engine.stretch import duration_s, iterations_within_spread
+from jaxsim.latency.base import Piece
+from jaxsim.latency.terms import NAMES, Terms
+
+
+class Waiting(NamedTuple):
+    """The head of the queue, as the records know it."""
+
+    request: jax.Array
+    """N: nobody."""
+    head: Head
+    urgency: jax.Array
+    first_token_s: jax.Array
+    last_token_s: jax.Array
+    num_waiting: jax.Array
+
+
+def view_of(kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Array) -> View:
+    """What the policy sees."""
+    s = instance.slots
+    return View(
+        running=(s.status == RUNNING) | (s.status == PADDING),
+        request=s.request,
+        rank=s.rank,
+        urgency=s.urgency,
+        known=s.known + s.owed,
+        total=s.total,
+        goal=s.goal,
+        computed=s.computed,
+        blocks=s.blocks,
+        granted=s.granted,
+        num_running=instance.running,
+        num_waiting=waiting.num_waiting,
+        head=waiting.head,
+        free_blocks=kind.num_blocks - instance.counts.used_blocks,
+        num_blocks=kind.num_blocks,
+        watermark_blocks=kind.watermark_blocks,
+        preempted=preempted,
+        next_rank=instance.counts.next_rank,
+        memory=instance.memory[: len(kind.policy.memory)],
+        block_size=kind.block_size,
+    )
+
+
+def idle_plan(instance: Instance) -> Plan:
+    """A plan that does nothing."""
+    s, zero = instance.slots, jnp.int32(0)
+    none = jnp.zeros_like(s.granted)
+    return Plan(none, s.blocks, zero, zero, jnp.int32(s.status.shape[0]), jnp.bool_(False), s.rank, instance.memory)
+
+
+def plan_of(kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Array) -> Plan:
+    """The policy's next step."""
+    view = view_of(kind, instance, waiting, preempted)
+    plan = kind.policy.plan(view)
+    memory = jnp.concatenate([plan.memory, instance.memory[len(kind.policy.memory) :]])
+    return plan._replace(memory=memory)
+
+
+class Done(NamedTuple):
+    """What following a plan gives the records. Nobody: request N."""
+
+    admitted: jax.Array
+    victim: jax.Array
+    requeued: jax.Array
+    """The victim, if it is queued again at once."""
+    known: jax.Array
+    first_token_s: jax.Array
+    last_token_s: jax.Array
+    """Of the victim."""
+    lost_tokens: jax.Array
+    preempted: jax.Array
+    exceeded: jax.Array
+    """bool: there was no free slot."""
+
+
+def follow(instance: Instance, plan: Plan, waiting: Waiting, composing: jax.Array, none: int) -> tuple[Instance, Done]:
+    """Grant, preempt and admit as planned, if the lane is `composing`."""
+    s, t, counts = instance.slots, instance.times, instance.counts
+    places = jnp.arange(s.status.shape[0], dtype=jnp.int32)
+    # grants
+    grant = select(composing, plan.grant, 0)
+    granted = s.granted + grant
+    blocks = select(grant > 0, plan.blocks, s.blocks)
+    used = counts.used_blocks + jnp.sum(blocks - s.blocks, dtype=jnp.int32)
+    # a preemption
+    victim = (places == plan.victim) & composing
+    evicts = jnp.any(victim)
+    limbo = counts.old > 0
+    status = select(victim, select(limbo, LIMBO, FREE), s.status)
+    lost = at(victim, s.computed)
+    used = used - at(victim, blocks)
+    granted, blocks = select(victim, 0, granted), select(victim, 0, blocks)
+    computed = select(victim, 0, s.computed)
+    rank = select(composing, plan.rank, s.rank)
+    # an admission
+    tokens = select(composing, plan.admit, 0)
+    admits = tokens > 0
+    free = first_of(s.status == FREE, places)
+    seat = free & admits
+    slots = s._replace(
+        status=select(seat, RUNNING, status),
+        request=select(seat, waiting.request, s.request),
+        rank=select(seat, counts.next_rank + 1, rank),
+        known=select(seat, waiting.head.known, s.known),
+        total=select(seat, waiting.head.total, s.total),
+        goal=select(seat, waiting.head.known, s.goal),
+        computed=select(seat, 0, computed),
+        granted=select(seat, tokens, granted),
+        owed=select(seat, 0, s.owed),
+        blocks=select(seat, plan.admit_blocks, blocks),
+        urgency=select(seat, waiting.urgency, s.urgency),
+    )
+    times = t._replace(
+        first_token_s=select(seat, waiting.first_token_s, t.first_token_s),
+        last_token_s=select(seat, waiting.last_token_s, t.last_token_s),
+        gap_s=select(seat, 0.0, t.gap_s),
+    )
+    seated = jnp.any(seat)
+    after = instance._replace(
+        slots=slots,
+        times=times,
+        counts=counts._replace(
+            used_blocks=used + select(seated, plan.admit_blocks, 0),
+            next_rank=counts.next_rank + select(composing, 2, 0),
+        ),
+        memory=select(composing, plan.memory, instance.memory),
+        running=instance.running - evicts + seated,
+        queued=instance.queued + evicts - seated,
+    )
+    who = select(evicts, at(victim, s.request), none)
+    return after, Done(
+        admitted=select(seated, waiting.request, none),
+        victim=who,
+        requeued=select(limbo, none, who),
+        known=at(victim, s.known),
+        first_token_s=jnp.sum(select(victim, t.first_token_s, 0.0)),
+        last_token_s=jnp.sum(select(victim, t.last_token_s, 0.0)),
+        lost_tokens=lost,
+        preempted=evicts,
+        exceeded=admits & ~seated,
+    )
+
+
+def _batch(view: View, instance: Instance, decode: jax.Array) -> tuple[Terms, Terms]:
+    """Terms of the composed batch, and what they gain if it is composed again."""
+    granted = instance.slots.granted
+    feeds, chunk = decode & (granted > 0), ~decode & (granted > 0)
+
+    def total(values: jax.Array) -> jax.Array:
+        return jnp.sum(values, dtype=jnp.int64).astype(jnp.float64)
+
+    sizes = select(chunk, granted, 0).astype(jnp.int64)
+    squares = total(sizes * sizes)
+    terms = {
+        "new_tokens": total(granted),
+        "decode_seqs": total(feeds),
+        "context_tokens": total(select(feeds, view.computed + 1, 0)),
+        "prefill_seqs": total(chunk),
+        "prefill_tokens": total(sizes),
+        "prefill_pairs": total(sizes * (view.computed + granted)),
+        "prefill_squares": squares,
+    }
+    nothing = jnp.zeros_like(squares)
+    growth = dict.fromkeys(NAMES, nothing) | {"context_tokens": terms["decode_seqs"], "prefill_pairs": squares}
+    return terms, growth
+
+
+def price(kind: Kind, instance: Instance, view: View) -> Piece:
+    """Seconds of the composed batch, and of it again and again."""
+    terms, growth = _batch(view, instance, kind.policy.is_decode(view))
+    names = kind.latency.terms
+    piece = kind.latency.price({n: terms[n] for n in names}, {n: growth[n] for n in names})
+    shape = jnp.shape(piece.first_s)
+    return Piece(*(jnp.broadcast_to(jnp.asarray(part, jnp.float64), shape) for part in piece))
+
+
+def repeats(
+    shape: FleetShape, kind: Kind, instance: Instance, view: View, piece: Piece, preempted: jax.Array
+) -> jax.Array:
+    """For how many iterations, int32, exactly this batch is composed; at least 1."""
+    if not shape.leap:
+        return jnp.int32(1)
+    s, t, old = instance.slots, instance.times, instance.counts.old > 0
+    two = kind.policy.batches_in_flight == 2
+    member = s.granted > 0
+    emitting = emits(instance)
+    many = jnp.int32(2**30)
+    k = jnp.minimum(many, kind.policy.stretch_limit(view))
+    k = jnp.minimum(k, jnp.min(select(emitting & (s.status == RUNNING), s.total - s.known - s.owed, many)))
+    piece_left = (s.known + s.owed - s.computed - 1) // jnp.maximum(s.granted, 1)
+    k = jnp.minimum(k, jnp.min(select(member & ~emitting, piece_left, many)))
+    decode = kind.policy.is_decode(view)
+    changes = preempted | jnp.any(emitting & (jnp.isnan(t.first_token_s) | ~decode)) | jnp.any(s.status == LIMBO)
+    if two:
+        ending = (s.owed > 0) & (jnp.isnan(t.first_token_s) | (s.known + s.owed >= s.total))
+        changes = changes | ~old | jnp.any(ending)
+    if shape.itl:
+        expected = instance.clock.old_end_s if two else instance.ready_s
+        last = select(s.owed > 0, expected, t.last_token_s) if two else t.last_token_s
+        changes = changes | jnp.any(emitting & (s.status == RUNNING) & (last < expected))
+        k = jnp.minimum(k, jnp.minimum(iterations_within_spread(piece), 2.0**30).astype(jnp.int32))
+    k = jnp.minimum(k, jnp.minimum(piece.iterations, 2.0**30).astype(jnp.int32))
+    k = jnp.minimum(k, _blocks_last(kind, instance, member, decode))
+    return select(changes, 1, jnp.maximum(k, 1))
+
+
+def _blocks_last(kind: Kind, instance: Instance, member: jax.Array, decode: jax.Array) -> jax.Array:
+    """For how many iterations of this batch there are blocks; this one has them."""
+    if kind.policy.reserves:
+        return jnp.int32(2**30)
+    s, bs = instance.slots, kind.block_size
+    limit = kind.num_blocks - instance.counts.used_blocks + jnp.sum(select(member, s.blocks, 0), dtype=jnp.int32)
+    limit = limit - kind.policy.spares_block
+    after = s.computed + s.granted
+    feeds, chunk = member & decode, member & ~decode
+    exact = kv.exact(after, feeds, limit, bs).iterations
+    # with pieces of prompts beside them: every member's last block counted as full
+    held = jnp.sum(select(feeds, after + bs - 1, 0) + select(chunk, jnp.maximum(after + bs - 1, s.blocks * bs), 0))
+    spare = limit.astype(jnp.int64) * bs - held
+    per_iteration = jnp.maximum(jnp.sum(s.granted, dtype=jnp.int32), 1)
+    rough = jnp.minimum(select(spare < 0, 1, 1 + spare // per_iteration), 2**30).astype(jnp.int32)
+    return select(jnp.any(chunk), rough, exact)
+
+
+class Closed(NamedTuple):
+    """What closing a batch gives the lane."""
+
+    starts_s: jax.Array
+    """When it starts."""
+    again: jax.Array
+    """bool: another batch is composed at once."""
+    iterations: jax.Array
+    """1 for the first of two batches in flight, which is the older one from the start; and its KV token-seconds."""
+    token_seconds: jax.Array
+
+
+def close(
+    instance: Instance, two: jax.Array, piece: Piece, k: jax.Array, closes: jax.Array, preempted: jax.Array
+) -> tuple[Instance, Closed]:
+    """Start the complete batch: at once, or after the one in flight. An empty one is composed again if somebody was
+    preempted and nothing runs."""
+    s, counts, clock, now = instance.slots, instance.counts, instance.clock, instance.ready_s
+    old = counts.old > 0
+    starts = select(old, clock.old_end_s, now)
+    nothing = ~jnp.any(s.granted > 0)
+    some = closes & ~nothing
+    opens = some & two & ~old  # the first of two batches: the next is composed at once, knowing what it will do
+    runs = some & ~opens
+    one = duration_s(piece, jnp.float64(1))
+    steps = k.astype(jnp.float64)
+    there = (s.status == RUNNING) | (s.status == PADDING)
+    passed = two & (s.granted == 0) & (s.known + s.owed >= s.total)
+    resident = jnp.sum(select(there & ~passed, s.computed + s.granted, 0), dtype=jnp.int32)
+    emitting = emits(instance)
+    ends = select(two, starts + duration_s(piece, jnp.maximum(steps - 1, 0.0)), starts + duration_s(piece, steps))
+    waits = closes & nothing & old
+    after = instance._replace(
+        slots=s._replace(
+            computed=select(opens, s.computed + s.granted, s.computed),
+            owed=select(opens, emitting.astype(jnp.int32), s.owed),
+            granted=select(opens, 0, s.granted),
+        ),
+        counts=counts._replace(
+            old=select(opens, 1, counts.old),
+            k=select(runs, k, counts.k),
+            resident=select(some, resident, counts.resident),
+        ),
+        clock=clock._replace(
+            start_s=select(runs, starts, clock.start_s),
+            first_s=select(runs, piece.first_s, clock.first_s),
+            growth_s=select(runs, piece.growth_s, clock.growth_s),
+            old_start_s=select(opens, starts, clock.old_start_s),
+            old_end_s=select(opens, starts + one, clock.old_end_s),
+        ),
+        ends_s=select(runs, ends, select(waits, clock.old_end_s, instance.ends_s)),
+        ready_s=select(closes & ~opens & ~(nothing & preempted & ~old), jnp.inf, instance.ready_s),
+    )
+    again = opens | (closes & nothing & preempted & ~old)
+    return after, Closed(starts, again, opens.astype(jnp.int32), select(opens, one * resident, 0.0))

@@ -1,0 +1,291 @@
+"""Fleets on the host: tiles of equal shape, run until every lane has finished, as NumPy records."""
+
+import dataclasses
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxsim import _loop
+from jaxsim._status import LaneStatus
+from jaxsim.engine.fleet import round as fleet_round
+from jaxsim.engine.fleet.shape import FleetShape
+from jaxsim.engine.fleet.state import Fleet, Requests, State, axes, finished, initial
+from jaxsim.engine.lanes import PROGRAMS, Stopped, as_slice, next_width
+from jaxsim.engine.record import ITL_BINS
+
+LANES_PER_TILE = 64
+"""Lanes side by side on a core."""
+
+TILE_BYTES = 256 << 20
+"""Most memory of the state of one tile."""
+
+ROUNDS_PER_CHUNK = 1024
+"""Rounds between two returns to the host, which looks at interrupts and lanes that do not move."""
+
+SUFFICED: dict[object, int] = {}
+"""Slots that lanes of a kind were found to need: where the next ones start."""
+
+
+@dataclass(frozen=True, eq=False)
+class FleetRecords:
+    """What L lanes recorded.
+
+    Attributes:
+        first_scheduled_s: float64 `[L, N]`; nan where it never happened, as in the following.
+        first_token_s: float64 `[L, N]`.
+        finish_s: float64 `[L, N]`.
+        known: int32 `[L, N]`, prompt and tokens emitted.
+        preemptions: int32 `[L, N]`.
+        instance: int32 `[L, N]`; -1 where it never arrived.
+        itl_counts: int32 `[L, ITL_BINS]`, tokens by the gap before them.
+        kv_token_seconds: float64 `[L]`, integral of the resident KV tokens.
+        recomputed_tokens: int64 `[L]`.
+        iterations: int64 `[L]`.
+        makespan_s: float64 `[L]`, when the last batch ended.
+        rounds: int64 `[L]`, rounds of the tile the lane was in.
+        status: int32 `[L]`, `LaneStatus`.
+    """
+
+    first_scheduled_s: np.ndarray
+    first_token_s: np.ndarray
+    finish_s: np.ndarray
+    known: np.ndarray
+    preemptions: np.ndarray
+    instance: np.ndarray
+    itl_counts: np.ndarray
+    kv_token_seconds: np.ndarray
+    recomputed_tokens: np.ndarray
+    iterations: np.ndarray
+    makespan_s: np.ndarray
+    rounds: np.ndarray
+    status: np.ndarray
+
+    def split(self, ends: np.ndarray) -> "list[FleetRecords]":
+        """The records of consecutive lanes, cut at `ends`."""
+        parts = {field.name: np.split(getattr(self, field.name), ends) for field in dataclasses.fields(self)}
+        return [FleetRecords(**dict(zip(parts, part, strict=True))) for part in zip(*parts.values(), strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class FleetSet:
+    """Lanes of one fleet.
+
+    Attributes:
+        fleet: its numbers as NumPy arrays.
+        requests: of L lanes, NumPy arrays `[L, N + 1]`.
+        shape: with slots that are enough for any lane; the lanes are run with fewer first.
+    """
+
+    fleet: Fleet
+    requests: Requests
+    shape: FleetShape
+
+
+def simulate(
+    sets: Sequence[FleetSet], workers: Sequence[_loop.Worker], progress: Callable[[int], None] = lambda lanes: None
+) -> list[FleetRecords]:
+    """Run lanes, side by side where their structure is equal.
+
+    Results do not depend on which lanes share a tile, the number of workers or the number of slots.
+
+    Args:
+        sets: the lanes.
+        workers: where to run.
+        progress: called with the number of lanes that finished.
+
+    Returns:
+        The records of each set.
+    """
+    alike: dict[object, list[int]] = {}
+    for place, one in enumerate(sets):
+        leaves, structure = jax.tree.flatten((one.fleet, jax.tree.map(lambda x: x[0], one.requests)))
+        alike.setdefault((one.shape, structure, tuple(np.shape(leaf) for leaf in leaves)), []).append(place)
+    found: dict[int, FleetRecords] = {}
+    for kind, places in alike.items():
+        fleet, of_leaf, requests = _join([sets[place] for place in places])
+        records = _simulate_alike(kind, fleet, of_leaf, requests, sets[places[0]].shape, workers, progress)
+        ends = np.cumsum([len(sets[place].requests.arrival_s) for place in places])
+        found |= dict(zip(places, records.split(ends[:-1]), strict=True))
+    return [found[place] for place in range(len(sets))]
+
+
+def _join(sets: list[FleetSet]) -> tuple[Fleet, tuple[int | None, ...], Requests]:
+    """One fleet of the lanes of all, and the lane axes of its numbers: those that differ get one, in front."""
+    lanes = [len(one.requests.arrival_s) for one in sets]
+
+    def equal(*values: np.ndarray) -> bool:
+        return all(np.array_equal(values[0], value) for value in values[1:])
+
+    fleets = [one.fleet for one in sets]
+    fleet = jax.tree.map(lambda *v: v[0] if equal(*v) else np.repeat(np.stack(v), lanes, axis=0), *fleets)
+    leaves = zip(*(jax.tree.leaves(one) for one in fleets), strict=True)
+    of_leaf = tuple(None if equal(*values) else 0 for values in leaves)
+    return fleet, of_leaf, jax.tree.map(lambda *v: np.concatenate(v), *(one.requests for one in sets))
+
+
+def _simulate_alike(
+    kind: object,
+    fleet: Fleet,
+    of_leaf: tuple[int | None, ...],
+    requests: Requests,
+    shape: FleetShape,
+    workers: Sequence[_loop.Worker],
+    progress: Callable[[int], None],
+) -> FleetRecords:
+    count = len(requests.arrival_s)
+    parts: list[FleetRecords] = []
+    where: list[np.ndarray] = []
+    start = SUFFICED.get(kind, next_width(16, shape.slots))
+    todo: dict[int, list[np.ndarray]] = {start: [np.arange(count)]}
+    stop = threading.Event()
+
+    def run(work: tuple[int, np.ndarray], worker: _loop.Worker) -> FleetRecords:
+        sized = dataclasses.replace(shape, slots=work[0])
+        return _run_tile(fleet, of_leaf, requests, sized, stop, work[1], worker)
+
+    try:
+        while todo:
+            slots, waiting = todo.popitem()
+            tiles = [(slots, tile) for tile in _tiles(np.concatenate(waiting), shape, slots, workers)]
+            for (tried, tile), records in _loop.map_tiles(run, tiles, list(workers)):
+                crowded = records.status == LaneStatus.SLOTS_EXCEEDED
+                if crowded.any():
+                    wider = next_width(tried + 1, shape.slots)
+                    todo.setdefault(wider, []).append(tile[crowded])
+                    SUFFICED[kind] = max(wider, SUFFICED.get(kind, wider))
+                parts.append(_rows(records, ~crowded))
+                where.append(tile[~crowded])
+                progress(int(np.sum(~crowded)))
+    except BaseException:
+        stop.set()
+        raise
+    place = np.argsort(np.concatenate(where), kind="stable")
+    joined = {f.name: np.concatenate([getattr(p, f.name) for p in parts])[place] for f in dataclasses.fields(parts[0])}
+    return FleetRecords(**joined)
+
+
+def _rows(records: FleetRecords, mask: np.ndarray) -> FleetRecords:
+    return FleetRecords(**{f.name: getattr(records, f.name)[mask] for f in dataclasses.fields(records)})
+
+
+def _tiles(lanes: np.ndarray, shape: FleetShape, slots: int, workers: Sequence[_loop.Worker]) -> list[np.ndarray]:
+    """Lanes in tiles of nearly equal size, at least one for every worker where lanes are many enough."""
+    per_lane = 70 * shape.instances * slots + 100 * shape.num_requests
+    widest = min(LANES_PER_TILE, max(1, TILE_BYTES // per_lane))
+    tiles = max(-(-len(lanes) // widest), min(len(workers), -(-len(lanes) // 8)))
+    return np.array_split(lanes, tiles)
+
+
+def _run_tile(
+    fleet: Fleet,
+    of_leaf: tuple[int | None, ...],
+    requests: Requests,
+    shape: FleetShape,
+    stop: threading.Event,
+    lanes: np.ndarray,
+    worker: _loop.Worker,
+) -> FleetRecords:
+    with jax.enable_x64(True), jax.default_device(worker.device):
+        mine = as_slice(lanes)
+        leaves = [
+            jnp.asarray(leaf if axis is None else leaf[mine])
+            for leaf, axis in zip(jax.tree.leaves(fleet), of_leaf, strict=True)
+        ]
+        fleet = jax.tree.unflatten(jax.tree.structure(fleet), leaves)
+        requests = jax.tree.map(lambda column: jnp.asarray(column[mine]), requests)
+        state = _start(fleet, requests, shape, of_leaf)
+        key = (shape, of_leaf, jax.tree.structure((fleet, requests)), requests.arrival_s.shape)
+        shapes = tuple(leaf.shape for leaf in leaves)
+        advance = functools.partial(_advance, shape=shape, of_leaf=of_leaf)
+        chunk = PROGRAMS.program((*key, shapes), advance, (state, fleet, requests), worker.device)
+        rounds, stuck = 0, np.zeros(len(lanes), bool)
+        before = _position(state)
+        while True:
+            if stop.is_set():
+                raise Stopped
+            state, count = chunk(state, fleet, requests)
+            rounds += int(count)
+            done = np.asarray(_done(state))
+            now = _position(state)
+            stuck = ~done & _is_stuck(before, now)
+            before = now
+            if np.all(done | stuck):
+                waiting = np.asarray(state.ended) < np.isfinite(np.asarray(requests.arrival_s)).sum(axis=1)
+                return _records(state, shape, rounds, waiting)
+
+
+def _axes(fleet: Fleet, of_leaf: tuple[int | None, ...]) -> Any:
+    return jax.tree.unflatten(jax.tree.structure(fleet), of_leaf)
+
+
+def _advance(
+    state: State, fleet: Fleet, requests: Requests, *, shape: FleetShape, of_leaf: tuple[int | None, ...]
+) -> tuple[State, jax.Array]:
+    of_state = axes(state)
+
+    def step(state: State, fleet: Fleet, requests: Requests) -> State:
+        return fleet_round.build(fleet, requests, shape)(state)
+
+    round_of_tile = jax.vmap(step, in_axes=(of_state, _axes(fleet, of_leaf), 0), out_axes=of_state)
+    unfinished = jax.vmap(lambda state: ~finished(state), in_axes=(of_state,))
+    return _loop.advance(lambda state: round_of_tile(state, fleet, requests), unfinished, state, ROUNDS_PER_CHUNK)
+
+
+@functools.partial(jax.jit, static_argnames=("shape", "of_leaf"))
+def _start(fleet: Fleet, requests: Requests, shape: FleetShape, of_leaf: tuple[int | None, ...]) -> State:
+    def of_lane(fleet: Fleet, requests: Requests) -> State:
+        return initial(fleet, requests, shape)
+
+    axis = _axes(fleet, of_leaf)
+    one = jax.tree.unflatten(
+        jax.tree.structure(fleet),
+        [leaf if a is None else leaf[0] for leaf, a in zip(jax.tree.leaves(fleet), of_leaf, strict=True)],
+    )
+    abstract = jax.eval_shape(of_lane, one, jax.tree.map(lambda column: column[0], requests))
+    return jax.vmap(of_lane, in_axes=(axis, 0), out_axes=axes(abstract))(fleet, requests)
+
+
+@jax.jit
+def _done(state: State) -> jax.Array:
+    return jax.vmap(finished, in_axes=(axes(state),))(state)
+
+
+def _position(state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Arrivals and tokens so far, the time, and preemptions, `[L]` each."""
+    return np.asarray(state.moves), np.asarray(state.now_s), np.asarray(state.records.preemptions.sum(axis=1))
+
+
+def _is_stuck(before: tuple[np.ndarray, ...], now: tuple[np.ndarray, ...]) -> np.ndarray:
+    """bool `[L]`: nobody arrived or emitted a token, and time stands still or requests preempt each other."""
+    return (before[0] == now[0]) & ((before[1] == now[1]) | (before[2] < now[2]))
+
+
+def _records(state: State, shape: FleetShape, rounds: int, stuck: np.ndarray) -> FleetRecords:
+    n, lanes, kept = shape.num_requests, len(stuck), state.records
+
+    def column(values: jax.Array) -> np.ndarray:
+        return np.asarray(values)[:, :n]
+
+    first_scheduled_s = column(kept.first_scheduled_s)
+    exceeded = np.asarray(state.exceeded)
+    return FleetRecords(
+        first_scheduled_s=np.where(np.isinf(first_scheduled_s), np.nan, first_scheduled_s),
+        first_token_s=column(kept.first_token_s),
+        finish_s=column(kept.finish_s),
+        known=column(kept.known),
+        preemptions=column(kept.preemptions),
+        instance=column(kept.instance),
+        itl_counts=np.zeros((lanes, ITL_BINS), np.int32) if kept.itl_counts is None else np.asarray(kept.itl_counts).T,
+        kv_token_seconds=np.zeros(lanes) if kept.kv_token_seconds is None else np.asarray(kept.kv_token_seconds),
+        recomputed_tokens=np.asarray(kept.recomputed_tokens).astype(np.int64),
+        iterations=np.asarray(kept.iterations).astype(np.int64),
+        makespan_s=np.asarray(kept.makespan_s),
+        rounds=np.full(lanes, rounds, np.int64),
+        status=np.where((exceeded == LaneStatus.OK) & stuck, int(LaneStatus.NO_PROGRESS), exceeded).astype(np.int32),
+    )

@@ -1,0 +1,293 @@
+"""The state of one fleet, its inputs and what is constant over its run."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float64, Int32
+
+from jaxsim._arrays import select, take
+from jaxsim.engine.fleet import queues
+from jaxsim.engine.fleet.queues import Fifo, Ranked
+from jaxsim.engine.fleet.shape import FleetShape
+from jaxsim.engine.policy.base import AbstractPolicy
+from jaxsim.engine.record import ITL_BINS
+from jaxsim.latency.base import AbstractLatency
+
+FREE, RUNNING, LIMBO, PADDING = range(4)
+"""What a slot holds: nothing; a request of the running list; a preempted request that waits for the end of the batch in
+flight before it is queued again; a finished request that stays in the batch."""
+
+NEXT, ENDING, COMPOSING = range(3)
+"""What a lane is about to do: look for the next event; go on ending a batch; go on composing one."""
+
+
+class Kind(eqx.Module):
+    """Instances whose scheduler and clock have one structure: their numbers, stacked."""
+
+    policy: AbstractPolicy
+    latency: AbstractLatency
+    num_blocks: Int32[Array, " G"]
+    watermark_blocks: Int32[Array, " G"]
+    most_tokens: Int32[Array, " G"]
+    """Of prompt and outputs together, at which a request stops."""
+    block_size: int = eqx.field(static=True)
+
+    def of(self, place: jax.Array) -> "Kind":
+        """One of them."""
+        size = self.num_blocks.shape[0]
+        return jax.tree.map(lambda leaf: leaf[0] if size == 1 else take(leaf, place), self)
+
+
+class Fleet(eqx.Module):
+    """What is constant over a lane's run."""
+
+    kinds: tuple[Kind, ...]
+    kind: Int32[Array, " I"]
+    """Each instance's kind, and its place in it."""
+    place: Int32[Array, " I"]
+    router: Any
+
+
+class Requests(eqx.Module):
+    """A lane's requests in the order they arrive; element N is a sentinel that never arrives."""
+
+    arrival_s: Float64[Array, " N+1"]
+    prompt: Int32[Array, " N+1"]
+    total: Int32[Array, " N+1"]
+    """Prompt and all the tokens it will emit."""
+    urgency: Int32[Array, " N+1"] | None
+    """Place in order of (priority, arrival), equal for equals."""
+    uniform: Float64[Array, " N+1"] | None
+    assigned: Int32[Array, " N+1"] | None
+    """Its instance, where routing needs no state."""
+    ranks: dict[str, Int32[Array, " N+1"]]
+    """Its rank in each order of waiting queues but `fcfs`."""
+
+
+class Slots(NamedTuple):
+    """Requests at an instance, int32 `[S]` each (of a lane `[I, fields, S]`)."""
+
+    status: jax.Array
+    request: jax.Array
+    rank: jax.Array
+    known: jax.Array
+    """Prompt and emitted tokens: what must be computed before it emits the next. Tokens in flight are not counted."""
+    total: jax.Array
+    goal: jax.Array
+    computed: jax.Array
+    granted: jax.Array
+    """Tokens per iteration in the batch that is composed, or was composed last."""
+    owed: jax.Array
+    """Tokens that the older of two batches in flight will emit: 0 or 1."""
+    blocks: jax.Array
+    urgency: jax.Array
+
+
+class Times(NamedTuple):
+    """Of the requests at an instance, float64 `[S]` each."""
+
+    first_token_s: jax.Array
+    """nan before it."""
+    last_token_s: jax.Array
+    gap_s: jax.Array
+    """A gap between tokens that is longer than an iteration and yet to be recorded; 0: none."""
+
+
+class Counts(NamedTuple):
+    """Of an instance, int32."""
+
+    used_blocks: jax.Array
+    next_rank: jax.Array
+    old: jax.Array
+    """1: of two batches in flight, the older one is there; its results are not applied."""
+    k: jax.Array
+    """Iterations of the batch composed last whose results are not applied; 0: there is none."""
+    resident: jax.Array
+    """KV tokens resident in its first iteration."""
+
+
+class Clock(NamedTuple):
+    """Of an instance, seconds."""
+
+    start_s: jax.Array
+    """When the batch composed last starts."""
+    first_s: jax.Array
+    """Its first iteration, and by how much each is longer than the one before."""
+    growth_s: jax.Array
+    old_start_s: jax.Array
+    old_end_s: jax.Array
+
+
+class Instance(NamedTuple):
+    """One instance, gathered from the lane."""
+
+    slots: Slots
+    times: Times
+    counts: Counts
+    clock: Clock
+    memory: jax.Array
+    queued: jax.Array
+    running: jax.Array
+    ends_s: jax.Array
+    """When results are applied next; inf: nothing runs."""
+    ready_s: jax.Array
+    """When it is to compose a batch; inf: not now."""
+
+
+class Records(eqx.Module):
+    """What is kept of the run."""
+
+    first_scheduled_s: Float64[Array, " N+1"]
+    first_token_s: Float64[Array, " N+1"]
+    last_token_s: Float64[Array, " N+1"]
+    finish_s: Float64[Array, " N+1"]
+    known: Int32[Array, " N+1"]
+    """Prompt and tokens emitted, as of when the request last left an instance's slots."""
+    preemptions: Int32[Array, " N+1"]
+    instance: Int32[Array, " N+1"]
+    itl_counts: Int32[Array, " bins"] | None
+    """Lanes are on the last axis."""
+    kv_token_seconds: Float64[Array, ""] | None
+    recomputed_tokens: Int32[Array, ""]
+    iterations: Int32[Array, ""]
+    makespan_s: Float64[Array, ""]
+
+
+class State(eqx.Module):
+    """Everything that changes from round to round."""
+
+    now_s: Float64[Array, ""]
+    doing: Int32[Array, ""]
+    at: Int32[Array, ""]
+    """The instance that is ending or composing a batch."""
+    preempted: jax.Array
+    """bool: somebody was preempted in the iteration being composed."""
+    next_request: Int32[Array, ""]
+    """The first request that has not arrived."""
+    arrives_s: Float64[Array, ""]
+    """When it does; inf: never."""
+    ended: Int32[Array, ""]
+    """Requests that have finished."""
+    moves: Int32[Array, ""]
+    """Arrivals and tokens so far, to see whether the lane makes progress."""
+    ends_s: Float64[Array, " I"]
+    ready_s: Float64[Array, " I"]
+    queued: Int32[Array, " I"]
+    running: Int32[Array, " I"]
+    clocks: Float64[Array, "I fields"]
+    """`Clock`, then the policy's memory."""
+    counts: Int32[Array, "I fields"]
+    slots: Int32[Array, "I fields S"]
+    times: Float64[Array, "I fields S"]
+    queues: dict[str, Fifo | Ranked]
+    """Waiting queues, by their order."""
+    records: Records
+    exceeded: Int32[Array, ""]
+
+
+def memory_of(fleet: Fleet) -> int:
+    """Numbers that the policies remember of an instance, at most."""
+    return max(len(kind.policy.memory) for kind in fleet.kinds)
+
+
+def orders_of(fleet: Fleet) -> list[str]:
+    """Orders of the waiting queues."""
+    return sorted({kind.policy.order for kind in fleet.kinds})
+
+
+def initial(fleet: Fleet, requests: Requests, shape: FleetShape) -> State:
+    """Idle instances before the first arrival."""
+    n, i, s = shape.num_requests, shape.instances, shape.slots
+    zero, never = jnp.int32(0), jnp.full(n + 1, jnp.inf)
+    memory = memory_of(fleet)
+    remembered = jnp.zeros((i, memory))
+    for number, kind in enumerate(fleet.kinds):
+        start = jnp.asarray((*kind.policy.memory, *[0.0] * (memory - len(kind.policy.memory))))
+        remembered = select((fleet.kind == number)[:, None], start[None], remembered) if memory else remembered
+    times = jnp.zeros((i, len(Times._fields), s)).at[:, :2].set(jnp.nan)
+    clocks = jnp.zeros((i, len(Clock._fields)))
+    return State(
+        now_s=jnp.float64(0),
+        doing=zero,
+        at=zero,
+        preempted=jnp.bool_(False),
+        next_request=zero,
+        arrives_s=requests.arrival_s[0],
+        ended=zero,
+        moves=zero,
+        ends_s=jnp.full(i, jnp.inf),
+        ready_s=jnp.full(i, jnp.inf),
+        queued=jnp.zeros(i, jnp.int32),
+        running=jnp.zeros(i, jnp.int32),
+        clocks=jnp.concatenate([clocks, remembered], axis=1),
+        counts=jnp.zeros((i, len(Counts._fields)), jnp.int32),
+        slots=jnp.zeros((i, len(Slots._fields), s), jnp.int32),
+        times=times,
+        queues={order: queues.empty(order, i, n, requests.ranks.get(order)) for order in orders_of(fleet)},
+        records=Records(
+            first_scheduled_s=never,
+            first_token_s=jnp.full(n + 1, jnp.nan),
+            last_token_s=jnp.full(n + 1, jnp.nan),
+            finish_s=jnp.full(n + 1, jnp.nan),
+            known=requests.prompt,
+            preemptions=jnp.zeros(n + 1, jnp.int32),
+            instance=jnp.full(n + 1, -1, jnp.int32),
+            itl_counts=jnp.zeros(ITL_BINS, jnp.int32) if shape.itl else None,
+            kv_token_seconds=jnp.float64(0) if shape.kv_integral else None,
+            recomputed_tokens=zero,
+            iterations=zero,
+            makespan_s=jnp.float64(0),
+        ),
+        exceeded=zero,
+    )
+
+
+def finished(state: State) -> jax.Array:
+    """Whether nothing can happen any more, and a round leaves the lane as it is; or it cannot go on."""
+    busy = (state.doing != NEXT) | jnp.any(state.ends_s < jnp.inf) | jnp.any(state.ready_s < jnp.inf)
+    return ~(busy | (state.arrives_s < jnp.inf)) | (state.exceeded > 0)
+
+
+def axes(state: State) -> State:
+    """The lane axis of every leaf: the last for counts by bin, the first for the rest."""
+    axis = jax.tree.map(lambda _: 0, state)
+    return axis if state.records.itl_counts is None else eqx.tree_at(lambda s: s.records.itl_counts, axis, 1)
+
+
+def gather(state: State, index: jax.Array) -> Instance:
+    """One instance of a lane."""
+    clock, counts = state.clocks[index], state.counts[index]
+    slots, times = state.slots[index], state.times[index]
+    fields = len(Clock._fields)
+    return Instance(
+        slots=Slots(*slots),
+        times=Times(*times),
+        counts=Counts(*counts),
+        clock=Clock(*clock[:fields]),
+        memory=clock[fields:],
+        queued=state.queued[index],
+        running=state.running[index],
+        ends_s=state.ends_s[index],
+        ready_s=state.ready_s[index],
+    )
+
+
+def scatter(state: State, index: jax.Array, instance: Instance) -> State:
+    """The lane with one instance changed."""
+    clock = jnp.concatenate([jnp.stack(instance.clock), instance.memory])
+    return eqx.tree_at(
+        lambda s: (s.clocks, s.counts, s.slots, s.times, s.queued, s.running, s.ends_s, s.ready_s),
+        state,
+        (
+            state.clocks.at[index].set(clock),
+            state.counts.at[index].set(jnp.stack(instance.counts)),
+            state.slots.at[index].set(jnp.stack(instance.slots)),
+            state.times.at[index].set(jnp.stack(instance.times)),
+            state.queued.at[index].set(instance.queued),
+            state.running.at[index].set(instance.running),
+            state.ends_s.at[index].set(instance.ends_s),
+            state.ready_s.at[index].set(instance.ready_s),
+        ),
+    )
