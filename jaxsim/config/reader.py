@@ -64,6 +64,7 @@ class Reader:
         self._registries = registries
         self._by_name = by_name
         self._models: dict[type, type[BaseModel]] = {}
+        self._types: dict[type, TypeAdapter[Any]] = {}
 
     def read(self, cls: type[T], data: Any, source: str = "") -> T:
         """`data` as a `cls`: a mapping of its fields, or a `cls` built in Python, which is checked the same way.
@@ -85,7 +86,9 @@ class Reader:
 
     def type_of(self, cls: type[T]) -> TypeAdapter[T]:
         """The pydantic type that reads a `cls`."""
-        return TypeAdapter(self._section(cls))
+        if cls not in self._types:
+            self._types[cls] = TypeAdapter(self._section(cls))
+        return self._types[cls]
 
     def _section(self, cls: type) -> Any:
         return Annotated[

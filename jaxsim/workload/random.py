@@ -7,8 +7,10 @@ requests under every rate and configuration, and a longer run starts like a shor
 
 import contextlib
 import enum
+import threading
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -67,20 +69,73 @@ def draw(
         inputs: purposes whose uniforms a sampler takes, in order, where that is not just its own.
 
     Returns:
-        NumPy arrays `[R, count]`, one per purpose.
+        NumPy arrays `[R, count]`, one per purpose; read-only if they are kept for the next call that asks for the same.
     """
     seeds = checked_seeds(seeds)
     samplers = dict(samplers)
     takes = tuple((purpose, inputs.get(purpose, (purpose,))) for purpose in samplers)
+    if len(seeds) * count > _KEPT_NUMBERS:
+        return _draw(takes, samplers, seeds, count)
+    leaves, structure = jax.tree.flatten(samplers)
+    bound = tuple((leaf.dtype.str, leaf.shape, leaf.tobytes()) for leaf in map(np.asarray, leaves))
+    return _KEPT.get((takes, structure, bound, seeds.tobytes(), count), lambda: _draw(takes, samplers, seeds, count))
+
+
+def _draw(
+    takes: tuple[tuple[Purpose, tuple[Purpose, ...]], ...],
+    samplers: dict[Purpose, Partial],
+    seeds: np.ndarray,
+    count: int,
+) -> dict[Purpose, np.ndarray]:
+    drawn: dict[Purpose, np.ndarray] = {}
     with _on_cpu_in_float64():
-        shapes = jax.eval_shape(partial(_tile, takes), samplers, seeds[0], np.uint32(0))
-        drawn = {purpose: np.empty((len(seeds), count), shape.dtype) for purpose, shape in shapes.items()}
         for lane, seed in enumerate(seeds):
             for start in range(0, count, TILE):
                 for purpose, values in _tile(takes, samplers, seed, np.uint32(start)).items():
+                    if purpose not in drawn:
+                        drawn[purpose] = np.empty((len(seeds), count), values.dtype)
                     into = drawn[purpose][lane, start : start + TILE]
                     into[:] = np.asarray(values)[: len(into)]
     return drawn
+
+
+_KEPT_NUMBERS = 1 << 20
+"""Most numbers per purpose of a draw that is kept."""
+
+
+class _Kept:
+    """The latest draws, because many scenarios serve the same requests at other rates and under other configurations.
+
+    Args:
+        most_bytes: of all together.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._draws: OrderedDict[Hashable, dict[Purpose, np.ndarray]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, draw: Callable[[], dict[Purpose, np.ndarray]]) -> dict[Purpose, np.ndarray]:
+        """What `draw` returns, read-only; kept under `key`."""
+        with self._lock:
+            if key in self._draws:
+                self._draws.move_to_end(key)
+                return dict(self._draws[key])
+        drawn = draw()
+        for values in drawn.values():
+            values.flags.writeable = False
+        with self._lock:
+            self._draws[key] = drawn
+            while len(self._draws) > 1 and sum(map(_bytes, self._draws.values())) > self._most_bytes:
+                self._draws.popitem(last=False)
+        return dict(drawn)
+
+
+_KEPT = _Kept(64 << 20)
+
+
+def _bytes(drawn: Mapping[Purpose, np.ndarray]) -> int:
+    return sum(values.nbytes for values in drawn.values())
 
 
 def uniforms(purpose: Purpose, seeds: np.ndarray, count: int) -> np.ndarray:

@@ -69,7 +69,8 @@ class Synthetic:
         lengths_of = (Purpose.PROMPT, Purpose.OUTPUT) if self.classes is None else _BY_CLASS
         inputs = {Purpose.PROMPT: lengths_of, Purpose.OUTPUT: lengths_of}
         drawn = draw(samplers, seeds, self.num_requests, inputs)
-        unit_s = np.cumsum(drawn[Purpose.ARRIVAL], axis=1, out=drawn[Purpose.ARRIVAL])
+        gaps = drawn[Purpose.ARRIVAL]
+        unit_s = np.cumsum(gaps, axis=1, out=gaps if gaps.flags.writeable else None)
         shape = unit_s.shape
         index = np.broadcast_to(np.int32(0), shape) if self.classes is None else drawn[Purpose.CLASS]
         return Requests(

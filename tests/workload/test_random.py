@@ -10,6 +10,7 @@ import pytest
 from jax.tree_util import Partial
 from scipy import stats
 
+from jaxsim.workload import random
 from jaxsim.workload.random import TILE, Purpose, draw, uniforms
 
 SEEDS = np.array([0, 7, 2**40 + 7])
@@ -28,7 +29,8 @@ def test_a_seed_gives_the_same_numbers_in_any_company():
     np.testing.assert_array_equal(uniforms(Purpose.OUTPUT, SEEDS[::-1], 100), together[::-1])
 
 
-def test_global_flags_neither_matter_nor_change():
+def test_global_flags_neither_matter_nor_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "_KEPT_NUMBERS", 0)
     expected = uniforms(Purpose.ARRIVAL, SEEDS, 10)
     flags = dict(jax.config.values)
     uniforms(Purpose.ARRIVAL, SEEDS, 10)
@@ -85,3 +87,20 @@ def test_new_numbers_do_not_compile_anew():
 def test_bad_seeds(seeds):
     with pytest.raises(ValueError, match="seeds must be"):
         uniforms(Purpose.ARRIVAL, seeds, 3)
+
+
+def test_the_latest_draws_are_kept_and_never_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = random._Kept(most_bytes=3 * 8 * 2 * 50)
+    monkeypatch.setattr(random, "_KEPT", kept)
+    seeds = np.arange(2)
+    first = uniforms(Purpose.PROMPT, seeds, 50)
+    with pytest.raises(ValueError, match="read-only"):
+        first[0, 0] = 0.0
+    assert uniforms(Purpose.PROMPT, seeds, 50) is first
+    assert not np.array_equal(uniforms(Purpose.OUTPUT, seeds, 50), first)
+    for count in (40, 30, 20):
+        uniforms(Purpose.PROMPT, seeds, count)
+    again = uniforms(Purpose.PROMPT, seeds, 50)
+    assert again is not first and np.array_equal(again, first)
+    monkeypatch.setattr(random, "_KEPT_NUMBERS", 10)
+    assert uniforms(Purpose.PROMPT, seeds, 50).flags.writeable
