@@ -69,15 +69,7 @@ def _streams(instance: np.ndarray, numbers: range) -> np.ndarray:
         stream[row, np.cumsum(mine, axis=1)[row, place] - 1] = place
         places.append(stream)
     width = max(stream.shape[1] for stream in places)
-    if width < count:
-        width = min(count, _rounded_up(width))
     return np.concatenate([np.pad(s, ((0, 0), (0, width - s.shape[1])), constant_values=count) for s in places])
-
-
-def _rounded_up(width: int) -> int:
-    """At most 1/8 more, of few different values: routed streams differ in length, and each length is a program."""
-    step = 1 << max(0, width.bit_length() - 4)
-    return -(-width // step) * step
 
 
 @dataclass(frozen=True, eq=False)

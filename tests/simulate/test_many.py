@@ -30,6 +30,8 @@ CHANGES: list[dict[str, Any]] = [
     {"scheduler.async_scheduling": True},
     {"scheduler.max_num_seqs": 30, "kv_cache.num_blocks": 800},
     {"scheduler.max_num_seqs": 31, "kv_cache.num_blocks": 100_000},
+    {"cluster.router": {"kind": "least_outstanding"}, "monte_carlo.seeds": 8},
+    {"cluster.router": {"kind": "least_outstanding"}, "workload.arrivals.rate": 20.0, "monte_carlo.seeds": 8},
 ]
 
 
