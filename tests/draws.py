@@ -26,6 +26,7 @@ class Request:
 class DrawnCase:
     cluster: dict[str, Any]
     requests: list[Request]
+    arrivals: dict[str, Any] | None = None  # the workload's, where they are more than the times of the requests
 
 
 @st.composite
@@ -107,3 +108,181 @@ def cases(
         ],
     }
     return DrawnCase(cluster, requests)
+
+
+QUEUE_ORDERS = ("fcfs", "priority", "shortest_prompt", "shortest_job", "longest_waiting")
+SCHEDULERS = ("vllm_v1", "vllm_v0", "sarathi", "orca", "static", "sglang")
+ROUTERS = (
+    "round_robin",
+    "random",
+    "least_waiting",
+    "least_outstanding",
+    "least_tokens",
+    "least_kv",
+    "power_of_two",
+    "weighted_capacity",
+    "session_affinity",
+    "central_queue",
+)
+STATEFUL_ROUTERS = (
+    "least_waiting",
+    "least_outstanding",
+    "least_tokens",
+    "least_kv",
+    "power_of_two",
+    "session_affinity",
+)
+LONGEST = 96  # tokens of a prompt with its outputs, at most
+
+
+def schedulers(kind: str, queue_order: str = "fcfs", block_size: int = 1, **fixed: Any) -> st.SearchStrategy[dict]:
+    """A scheduler of that kind whose limits bite, on which no request of `workloads` is too long."""
+    sizes = [size for size in (1, 2, 3, 7, 16, 17, 33, 64) if size >= block_size]
+    keys: dict[str, dict[str, Any]] = {
+        "vllm_v1": {
+            "max_num_batched_tokens": st.sampled_from([1, 2, 3, 5, 8, 16, 33, 64]),
+            "max_model_len": st.sampled_from([72, 80, 512]),
+            "reserve_full_prompt": st.booleans(),
+            "long_prefill_token_threshold": st.sampled_from([0, 0, 1, 7]),
+            "policy": st.sampled_from(["fcfs", "fcfs", "priority"]),
+            "async_scheduling": st.booleans(),
+        },
+        "vllm_v0": {"max_num_batched_tokens": st.integers(LONGEST, 200), "padded_prompts": st.booleans()},
+        "sarathi": {"chunk_size": st.integers(1, 64)},
+        "orca": {"max_model_len": LONGEST},
+        "static": {},
+        "sglang": {
+            "chunked_prefill_size": st.sampled_from([*sizes, None]),
+            "max_prefill_tokens": st.sampled_from([1, 40, 200]),
+            "conservativeness": st.sampled_from([0.3, 1.0, 2.0]),
+            "ignore_eos": st.booleans(),
+        },
+    }
+    slots = "max_running_requests" if kind == "sglang" else "max_num_seqs"
+    drawn = {"kind": kind, slots: st.integers(1, 8), "queue_order": queue_order, **keys[kind], **fixed}
+    return st.fixed_dictionaries({key: _strategy(value) for key, value in drawn.items()})
+
+
+def _strategy(value: Any) -> st.SearchStrategy:
+    return value if isinstance(value, st.SearchStrategy) else st.just(value)
+
+
+def blocks_needed(scheduler: dict[str, Any], tokens: int, block_size: int) -> int:
+    """Blocks with which a request of that many tokens, outputs included, can finish on an instance of its own."""
+    if scheduler["kind"] == "orca":
+        return scheduler["max_model_len"] // block_size
+    return -(-tokens // block_size) + (scheduler["kind"] == "sglang")
+
+
+def ticks(most: int) -> st.SearchStrategy[float]:
+    """Times, in multiples of what arrivals are multiples of."""
+    return st.integers(0, most).map(lambda count: count * GAP_S)
+
+
+@st.composite
+def routers(draw, kinds: tuple[str, ...], entries: int) -> dict[str, Any]:
+    """One of those kinds; `entries` of the cluster are in its group."""
+    config: dict[str, Any] = {"kind": draw(st.sampled_from(kinds))}
+    if config["kind"] in STATEFUL_ROUTERS:
+        config["staleness_s"] = draw(st.one_of(st.just(0.0), ticks(100_000)))
+    if config["kind"] == "least_tokens":
+        config["known_outputs"] = draw(st.booleans())
+    if config["kind"] == "weighted_capacity":
+        config["weights"] = [draw(st.sampled_from([0.5, 1.0, 2.0])) for _ in range(entries)]
+    return config
+
+
+transfers = st.fixed_dictionaries(
+    {
+        "latency_s": st.sampled_from([0.0, 1e-4, 3e-2]),
+        "bandwidth_bytes_per_s": st.sampled_from([None, 7e5, 1e8]),
+        "bytes_per_token": st.just(1000),
+        "contention": st.sampled_from(["none", "link", "nic"]),
+        "overlap": st.sampled_from(["none", "layerwise"]),
+        "layers": st.sampled_from([1, 4, 32]),
+    }
+)
+
+
+@st.composite
+def outages(draw) -> list[list[float]]:
+    """Disjoint intervals, in order; mostly none."""
+    ends = sorted(set(draw(st.lists(ticks(400_000), max_size=4))))
+    return [list(pair) for pair in zip(ends[::2], ends[1::2], strict=False)] if draw(st.integers(0, 3)) == 0 else []
+
+
+@st.composite
+def fleets(
+    draw,
+    count: int,
+    kinds: tuple[str, ...] = SCHEDULERS,
+    router_kinds: tuple[str, ...] = ROUTERS,
+    layouts: tuple[tuple[str, ...], ...] = (
+        ("unified",),
+        ("unified", "unified"),
+        ("prefill", "decode"),
+        ("prefill", "decode", "unified"),
+    ),
+    extras: tuple[str, ...] = ("outages", "role_switching", "closed_loop", "max_in_flight"),
+) -> DrawnCase:
+    """A workload and a fleet of any schedulers, roles and routers, with so little KV memory that it runs short."""
+    block_size = draw(st.sampled_from([1, 16]))
+    requests = draw(workloads(count, [block_size, 16]))
+    for request in requests:
+        request.routing_uniform = draw(st.integers(0, 2**32 - 1)) / 2**32
+        request.session = draw(st.sampled_from([None, "a", "b", "c"]))
+    order = draw(st.sampled_from(QUEUE_ORDERS))
+    roles = draw(st.sampled_from(layouts))
+    longest = max(request.prompt_tokens + request.output_tokens for request in requests)
+
+    groups = []
+    for role in roles:
+        kind = draw(st.sampled_from(kinds))
+        scheduler = draw(schedulers(kind, order, block_size))
+        needed = blocks_needed(scheduler, longest, block_size)
+        groups.append(
+            {
+                "role": role,
+                "count": draw(st.integers(1, 2)),
+                "latency": draw(linear_latencies),
+                "scheduler": scheduler,
+                "kv_cache": {
+                    "num_blocks": needed + draw(st.one_of(st.integers(0, 3), st.integers(0, 2 * needed))),
+                    "block_size": block_size,
+                    "watermark": 0.1 if kind == "vllm_v1" and role != "decode" and draw(st.booleans()) else 0.0,
+                },
+                "unavailable": draw(outages()) if "outages" in extras else [],
+                "on_failure": draw(st.sampled_from(["requeue", "lose"])),
+            }
+        )
+    cluster: dict[str, Any] = {
+        "router": draw(routers(router_kinds, sum(role != "decode" for role in roles))),
+        "instances": groups,
+    }
+    if "decode" in roles:
+        decode_kinds = tuple(kind for kind in router_kinds if kind != "central_queue") or ("least_waiting",)
+        cluster["decode_router"] = draw(routers(decode_kinds, 1))
+        cluster["kv_transfer"] = draw(transfers)
+    if cluster["router"]["kind"] == "central_queue":
+        for group in groups:
+            if "policy" in group["scheduler"]:
+                group["scheduler"]["policy"] = "priority" if order == "priority" else "fcfs"
+    used = {cluster[key]["kind"] for key in ("router", "decode_router") if key in cluster}
+    if "role_switching" in extras and "decode" in roles and not used & {"central_queue", "weighted_capacity"}:
+        low, high = sorted(draw(st.tuples(st.integers(0, 100), st.integers(0, 100))))
+        cluster["role_switching"] = draw(st.sampled_from([None, {"queue_tokens_high": high, "queue_tokens_low": low}]))
+    return DrawnCase(cluster, requests, draw(clients(requests, extras)))
+
+
+@st.composite
+def clients(draw, requests: list[Request], extras: tuple[str, ...]) -> dict[str, Any] | None:
+    """Nothing, a limit of requests in flight, or a closed loop with a drawn think time for every request."""
+    kind = draw(st.sampled_from([None, *(extra for extra in extras if extra in ("closed_loop", "max_in_flight"))]))
+    if kind is None:
+        return None
+    limit = draw(st.integers(1, 6))
+    if kind == "max_in_flight":
+        return {"kind": "trace", "max_in_flight": limit}
+    for request in requests:
+        request.think_s = draw(ticks(20_000))
+    return {"kind": "closed_loop", "concurrency": limit, "think_time_s": 0.0}

@@ -15,6 +15,8 @@ from tests.oracle.switching import RoleSwitching
 from tests.oracle.transfer import Transfer, Transfers
 from tests.oracle.waiting import Waiting
 
+PATIENCE = 10_000  # compositions during which nothing happens in the whole fleet
+
 __all__ = ["Fleet", "Instance", "Iteration", "Outcome"]
 
 
@@ -31,6 +33,7 @@ class Outcome:
 
 @dataclass
 class Fleet:
+    jobs: Sequence[Job]
     instances: list[Instance]
     router: Router
     decode_router: Router
@@ -38,8 +41,10 @@ class Fleet:
     clients: Clients
     central: Waiting
     switching: RoleSwitching | None = None
+    _progress: int = 0
+    _patience: int = 0
 
-    def run(self, jobs: Sequence[Job]) -> Outcome:
+    def run(self) -> Outcome:
         """Run until nothing can happen any more."""
         now = 0.0
         while not any(instance.is_livelocked for instance in self.instances):
@@ -55,11 +60,11 @@ class Fleet:
             self._schedule(now)
             self.transfers.start(now)  # blocks that a preemption freed
 
-        if all(job.ending for job in jobs):
+        if all(job.ending for job in self.jobs):
             status = "ok"
         else:
             status = "livelock" if any(instance.is_livelocked for instance in self.instances) else "stuck"
-        return Outcome(status, list(jobs), self.instances, self.transfers.log)
+        return Outcome(status, list(self.jobs), self.instances, self.transfers.log)
 
     def _next_time(self) -> float:
         ends = [instance.in_flight[0][1] for instance in self.instances if instance.in_flight]
@@ -73,8 +78,8 @@ class Fleet:
                 instance.is_available = True
 
     def _end_batches(self, now: float) -> None:
-        ending = [instance for instance in self.instances if instance.in_flight and instance.in_flight[0][1] == now]
-        for instance, job in [(instance, job) for instance in ending for job in instance.end_batch()]:
+        done = [i for i in self.instances if i.in_flight and i.in_flight[0][1] == now]
+        for instance, job in [(i, job) for i in done for job in i.end_batch()]:
             if instance.scheduler.ends_with(job, job.emitted):
                 job.finish = now
                 self._end(job, "finished", now)
@@ -123,10 +128,20 @@ class Fleet:
     def _schedule(self, now: float) -> None:
         for instance in self.instances:
             if instance.is_available:
-                instance.schedule(now)
+                instance.schedule(now, self._outside(instance, now))
                 for job in instance.scheduler.aborted:
                     self._end(job, "aborted", now)
                 instance.scheduler.aborted.clear()
+
+    def _outside(self, instance: Instance, now: float) -> float:
+        """An instance whose KV is tied up in transfers may turn in circles for long: until something moves elsewhere."""
+        if not self.transfers.of(instance):
+            return 0.0
+        progress = sum(job.emitted + (job.kv_landed is not None) for job in self.jobs)
+        if progress != self._progress:
+            self._progress, self._patience = progress, PATIENCE
+        self._patience -= 1
+        return now if self._patience > 0 else 0.0
 
     def _end(self, job: Job, ending: str, now: float) -> None:
         job.ending = ending

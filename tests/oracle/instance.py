@@ -88,13 +88,15 @@ class Instance:
                 job.decode_instance = self.index
         return leaving
 
-    def schedule(self, now: float) -> None:
-        """Compose batches until enough are in flight or there is nothing to do now."""
+    def schedule(self, now: float, outside: float = 0.0) -> None:
+        """Compose batches until enough are in flight or there is nothing to do now.
+
+        `outside` differs whenever something else may have changed what this instance can do.
+        """
         self.at_boundary = self.at_boundary or not self.in_flight
-        if self.at_boundary:
-            self.scheduler.admit_landed()
         while self.at_boundary and len(self.in_flight) < self.scheduler.depth:
-            if self._goes_in_circles():
+            self.scheduler.admit_landed()
+            if self._goes_in_circles(outside):
                 return
             plan = self.scheduler.plan()
             if plan.grants:
@@ -119,10 +121,10 @@ class Instance:
         held = (len(self.scheduler.members), self.scheduler.used_blocks, self.scheduler.resident_tokens())
         self.iterations.append(Iteration(start, end, *batch_terms(plan.grants), decodes, *held))
 
-    def _goes_in_circles(self) -> bool:
+    def _goes_in_circles(self, outside: float) -> bool:
         if self.scheduler.running:
             in_flight = tuple((g.job.index, g.context, g.tokens) for plan, _ in self.in_flight for g in plan.grants)
-            snapshot = (in_flight, *self.scheduler.snapshot())
+            snapshot = (in_flight, outside, *self.scheduler.snapshot())
             self.is_livelocked = snapshot in self._seen
             self._seen.add(snapshot)
         return self.is_livelocked

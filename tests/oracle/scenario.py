@@ -68,6 +68,7 @@ def run(cluster: dict[str, Any], jobs: Sequence[Job], arrivals: dict[str, Any] |
             queue.central = central
     switching = cluster.get("role_switching")
     fleet = Fleet(
+        jobs,
         instances,
         routers.build(instances, lambda instance: instance.role != "decode", **router),
         routers.build(instances, lambda instance: instance.role == "decode", **decode_router),
@@ -76,7 +77,7 @@ def run(cluster: dict[str, Any], jobs: Sequence[Job], arrivals: dict[str, Any] |
         central,
         RoleSwitching(**switching) if switching else None,
     )
-    return fleet.run(jobs)
+    return fleet.run()
 
 
 def _instances(groups: Sequence[dict[str, Any]]) -> list[Instance]:

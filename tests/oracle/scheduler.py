@@ -178,6 +178,6 @@ class Scheduler:
     def snapshot(self) -> tuple:
         """Two equal snapshots with no arrival and no token in between: it goes round in circles."""
         return (
-            tuple((job.index, job.computed, job.is_prefilling) for job in self.running),
+            tuple((job.index, job.computed, job.is_prefilling) for job in self.members),
             tuple(job.index for job in self.waiting),
         )

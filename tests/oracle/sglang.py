@@ -1,4 +1,4 @@
-"""sglang: prefills alone and first, one request in pieces, room kept by a ratio for what runs (SCHEDULING, "sglang")."""
+"""sglang: prefills alone and first, one request in pieces, room kept by a ratio (SCHEDULING, "sglang")."""
 
 import math
 

@@ -103,10 +103,14 @@ class Transfers:
         target.incoming.remove(job)
         target.landed.append(job)
 
+    def of(self, instance: Instance) -> list[Transfer]:
+        """Those from and to an instance that have not landed."""
+        under_way = [t for queue in self.waiting.values() for t in queue] + self.moving
+        return [t for t in self.log if t in under_way and instance in (t.source, t.target)]
+
     def abandon(self, failing: Instance) -> list[Job]:
         """Drop all transfers from and to an instance that fails; what was given of links stays given."""
-        under_way = [t for queue in self.waiting.values() for t in queue] + self.moving
-        hit = [t for t in self.log if t in under_way and failing in (t.source, t.target)]
+        hit = self.of(failing)
         for transfer in hit:
             transfer.source.scheduler.release(transfer.job)
             transfer.target.scheduler.incoming.remove(transfer.job)
