@@ -57,7 +57,7 @@ clean:  ## Remove the environment, caches and the demo's results
 
 .venv/.installed-dev: pyproject.toml | .venv/.made
 	$(SAY) 'installing jaxsim and its development tools into .venv (a minute or two, once)'
-	@$(INSTALL) --editable '.[tables,plots,sensitivity,optimise,dev]'
+	@$(INSTALL) --editable '.[tables,plots,xarray,sensitivity,optimise,dev]'
 	@touch .venv/.installed $@
 
 # Pages are looked at in a real browser; where there is none to be had, the tests that need one say so.

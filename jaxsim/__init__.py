@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from jaxsim.latency import Roofline as Roofline
     from jaxsim.latency import Table as Table
     from jaxsim.latency import tabulate as tabulate
+    from jaxsim.report.page import write_report as write_report
     from jaxsim.result import Result as Result
+    from jaxsim.result import load_result as load_result
     from jaxsim.simulate import run as run
     from jaxsim.specs import HardwareSpec as HardwareSpec
     from jaxsim.specs import ModelSpec as ModelSpec
@@ -72,6 +74,7 @@ _HOMES = {
     "fit_trace": "analysis.trace_fit",
     "from_hf_config": "specs",
     "iteration": "analysis.iteration",
+    "load_result": "result",
     "load_scenario": "config.io",
     "monte_carlo": "analysis.monte_carlo",
     "optimise": "analysis.optimise",
@@ -84,6 +87,7 @@ _HOMES = {
     "sweep": "analysis.sweep",
     "tabulate": "latency",
     "validate": "analysis.validate",
+    "write_report": "report.page",
 }
 
 

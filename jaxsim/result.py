@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxsim import tables
+from jaxsim.metrics import vllm_names
 from jaxsim.metrics.request_table import RequestTable
+from jaxsim.plots import Plots
 
 if TYPE_CHECKING:
     import pandas
+    import xarray
 
 UNFINISHED = "unfinished"
 """Folder beside the results in which a run under way keeps its finished chunks of seeds (`checkpoint`)."""
@@ -37,9 +40,49 @@ class Result:
 
         Raises:
             ValueError: the run kept no requests.
-            ImportError: pandas is not installed.
+            ImportError: pandas is not installed (`pip install 'jaxsim-serving[tables]'`).
         """
         return tables.frame(self._table())
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """The requests as an `xarray.Dataset` over `seed` and `request` (the place in order of arrival).
+
+        Times are in seconds; `status` is a code whose meanings are its attributes; what never happened is nan (-1 for
+        instances). The plain numbers of the summary are attributes of the dataset.
+
+        Raises:
+            ValueError: the run kept no requests.
+            ImportError: xarray is not installed (`pip install 'jaxsim-serving[xarray]'`).
+        """
+        return tables.dataset(self._table(), self.summary)
+
+    def to_prometheus(self) -> str:
+        """The measured requests under the names of vLLM's metrics, in Prometheus' text format.
+
+        See `jaxsim.metrics.vllm_names` for what each is.
+
+        Raises:
+            ValueError: the run kept no requests.
+        """
+        return vllm_names.prometheus_text(self.vllm_metrics())
+
+    def vllm_metrics(self) -> list[vllm_names.Family]:
+        """The same as data.
+
+        Raises:
+            ValueError: the run kept no requests.
+        """
+        warmup = self.manifest["scenario"]["monte_carlo"]["warmup_requests"]
+        return vllm_names.families(self._table(), self.summary, self.manifest["scenario"], warmup)
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures with matplotlib: `result.plot.cdf()`, `.percentiles()`, `.breakdown()`, `.timeline()`, `.tail()`.
+
+        Raises:
+            ValueError: the run kept no requests.
+        """
+        return Plots(self._table(), self.summary, self.manifest["scenario"]["monte_carlo"]["warmup_requests"])
 
     def save(self, directory: str | os.PathLike[str], requests: tables.Format = "csv") -> None:
         """Write `summary.json`, `manifest.json` and the requests into a folder, which is made if need be.
@@ -72,6 +115,32 @@ class Result:
         if self.requests is None:
             raise ValueError("this run kept only its summary; run it with requests to have their table")
         return self.requests
+
+
+def load_result(directory: str | os.PathLike[str]) -> Result:
+    """The result in a folder that `jaxsim run --out` or `Result.save` wrote.
+
+    Args:
+        directory: the folder; without a table of requests in it, the result has none.
+
+    Raises:
+        ValueError: the folder holds no finished run, or a file in it is not what it should be.
+        ImportError: `requests.parquet` without pandas and pyarrow.
+    """
+    folder = Path(directory)
+    check_finished(folder)
+    content = {}
+    for name in ("summary", "manifest"):
+        file = folder / f"{name}.json"
+        if not file.is_file():
+            raise ValueError(f"{folder}: not a folder of results: it has no {file.name} (jaxsim run --out writes one)")
+        try:
+            content[name] = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{file}: not valid JSON: {error}") from None
+    files = [folder / f"requests.{format}" for format in tables.FORMATS]
+    requests = next((tables.read(file) for file in files if file.is_file()), None)
+    return Result(content["summary"], requests, content["manifest"])
 
 
 def write_outcome(folder: Path, summary: Mapping[str, Any], manifest: Mapping[str, Any], requests: Path | None) -> None:

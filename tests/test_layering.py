@@ -19,7 +19,7 @@ LAYERS = (
     {"cluster"},
     {"metrics"},
     {"config"},
-    {"tables"},
+    {"tables", "plots"},
     {"result", "checkpoint", "hosts"},
     {"job", "gathered", "simulate"},
     {"analysis"},

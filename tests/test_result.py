@@ -1,6 +1,7 @@
 """Results on disk: exact numbers, whole files, nothing but text and Parquet."""
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -12,10 +13,11 @@ import pytest
 from jaxsim._status import RequestStatus
 from jaxsim.config.io import parse_scenario
 from jaxsim.metrics import RequestTable
-from jaxsim.result import Result
+from jaxsim.result import Result, load_result
 from jaxsim.simulate import run
 from jaxsim.tables import write_csv
 from tests.metrics.tables import accumulated, random_table, table
+from tests.report.results import requests_of, result_of
 
 HEADER = (
     "seed,request,arrival_s,prompt_tokens,output_tokens,instance,decode_instance,"
@@ -161,3 +163,85 @@ def test_classes_reach_summary_and_table(tmp_path: Path) -> None:
     assert result.summary["slo_attainment"] == pytest.approx(share)
     result.save(tmp_path)
     assert (tmp_path / "requests.csv").read_text().splitlines()[0].endswith(",status,class_index")
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_saved_results_are_loaded_again(tmp_path: Path, format: str) -> None:
+    for place, requests in enumerate((requests_of(), _broken())):
+        saved = result_of(requests, warmup=0)
+        saved.save(tmp_path / str(place), format)
+        loaded = load_result(tmp_path / str(place))
+        assert loaded.summary == saved.summary and loaded.manifest == saved.manifest
+        for name, column in loaded.requests.columns().items():
+            expected = saved.requests.columns()[name]
+            assert column.dtype == expected.dtype, name
+            np.testing.assert_array_equal(column, expected)
+
+
+def test_a_result_without_requests_is_loaded_too(tmp_path: Path) -> None:
+    result_of().save(tmp_path, "none")
+    assert load_result(tmp_path).requests is None
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("summary.json", None, "not a folder of results: it has no summary.json"),
+        ("manifest.json", "{", "manifest.json: not valid JSON: Expecting property name"),
+        ("requests.csv", "seed,request\n0,0\n", "not a table of requests: the column arrival_s is missing"),
+        ("requests.csv", "", "not a table of requests: the column seed is missing"),
+        ("requests.csv", f"{HEADER}\n0,0,x,1,1,0,,0,0,0,0,0,completed\n", "arrival_s: could not convert"),
+        ("requests.csv", f"{HEADER}\n0,0,0,1,1,0,,0,0,0,0,0,finished\n", "status: invalid literal"),
+        (
+            "requests.csv",
+            f"{HEADER}\n" + "0,0,0,1,1,0,,0,0,0,0,0,completed\n1,0,0,1,1,0,,0,0,0,0,0,completed\n" * 2,
+            None,
+        ),
+        (
+            "requests.csv",
+            f"{HEADER}\n" + "".join(f"{seed},0,0,1,1,0,,0,0,0,0,0,completed\n" for seed in (0, 0, 1)),
+            "not a whole table of requests: seeds have different numbers of rows",
+        ),
+    ],
+)
+def test_folders_that_are_not_results(tmp_path: Path, file: str, text: str | None, message: str | None) -> None:
+    result_of().save(tmp_path)
+    if text is None:
+        (tmp_path / file).unlink()
+    else:
+        (tmp_path / file).write_text(text)
+    if message is None:
+        assert load_result(tmp_path).requests.num_seeds == 4
+        return
+    with pytest.raises(ValueError, match=message):
+        load_result(tmp_path)
+
+
+def test_xarray() -> None:
+    result = result_of()
+    data = result.to_xarray()
+    assert data.sizes == {"seed": 4, "request": 300} and data.seed.values.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(data.ttft_s, result.requests.ttft_s)
+    assert data.ttft_s.units == "s" and data.prompt_tokens.units == "tokens"
+    assert data.status.attrs == {"completed": 0, "rejected": 1, "unfinished": 2, "lost": 3}
+    assert data.attrs["schema_version"] == 1 and data.attrs["num_requests"] == 1200
+    one = data.sel(seed=2)
+    assert float(one.where(one.ttft_s > 0.5).ttft_s.min()) > 0.5
+
+
+def _broken() -> RequestTable:
+    """A request that completed, one that was rejected and one that never finished, of two classes."""
+    return dataclasses.replace(
+        table(
+            seed=[3],
+            arrival_s=[0.1, 0.2, 0.3],
+            output_tokens=[4, 0, 0],
+            instance=[1, -1, 0],
+            decode_instance=[2, -1, -1],
+            first_scheduled_s=[0.1, math.nan, 3.0],
+            first_token_s=[0.5, math.nan, math.nan],
+            finish_s=[1.5, math.nan, math.nan],
+            status=[RequestStatus.COMPLETED, RequestStatus.REJECTED, RequestStatus.UNFINISHED],
+        ),
+        class_index=np.array([[0, 1, 0]], np.int32),
+    )

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from jaxsim.plots import new_axes as new_axes
 from jaxsim.result import replacing
 
 if TYPE_CHECKING:
@@ -117,16 +118,6 @@ class Answer(abc.ABC):
 
     def __str__(self) -> str:
         return "\n".join([*self.sentences, *(f"! {warning}" for warning in self.warnings)])
-
-
-def new_axes(ax: "Axes | None", width: float = 7.0, height: float = 4.2) -> "Axes":
-    """`ax`, or the axes of a new figure in the house style."""
-    if ax is None:
-        from matplotlib.figure import Figure
-
-        ax = Figure(figsize=(width, height), layout="constrained").add_subplot()
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
 
 
 def _plain(value: Any) -> Any:

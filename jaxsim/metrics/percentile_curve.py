@@ -9,7 +9,8 @@ from jaxsim.metrics.cluster_sums import batch_starts
 from jaxsim.metrics.exact_pool import ExactPool
 from jaxsim.metrics.intervals import quantile_estimate
 
-_POINTS = 72
+_POINTS = 60
+_BODY = 24
 _MOST_NINES = 4.0
 
 
@@ -18,7 +19,7 @@ class PercentileCurve:
     """Percentiles of one metric, all arrays float64 `[S]`, seconds.
 
     Attributes:
-        share: shares in [0, 1), ascending, evenly spaced in nines (-log10(1 - share)).
+        share: shares in [0, 1), ascending, dense in the body and in the tail, there in nines (-log10(1 - share)).
         value: the value with that share of all values below it.
         low: lower end of the confidence interval; nan where there is none.
         high: upper end.
@@ -47,8 +48,9 @@ def percentile_curve(values: np.ndarray, *, batches: bool, confidence: float = 0
     if not count:
         return PercentileCurve(*np.empty((4, 0)))
     nines = min(max(math.log10(count), 0.31), _MOST_NINES)
-    shares = 1 - 10 ** -np.linspace(0, nines, _POINTS)
-    found = np.full((3, _POINTS), math.nan)
+    tail = 1 - 10 ** -np.linspace(0, nines, _POINTS)
+    shares = np.unique(np.concatenate([np.linspace(0, min(0.9, tail[-1]), _BODY), tail]))
+    found = np.full((3, len(shares)), math.nan)
     copies = len(values) if batches else 1
     for place, share in enumerate(shares):
         found[0, place] = pool.quantile(share)
