@@ -134,7 +134,7 @@ class Fleet:
                 instance.scheduler.aborted.clear()
 
     def _outside(self, instance: Instance, now: float) -> float:
-        """An instance whose KV is tied up in transfers may turn in circles for long: until something moves elsewhere."""
+        """An instance whose KV is tied up in transfers may turn in circles until something moves elsewhere."""
         if not self.transfers.of(instance):
             return 0.0
         progress = sum(job.emitted + (job.kv_landed is not None) for job in self.jobs)
