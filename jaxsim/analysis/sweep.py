@@ -16,11 +16,13 @@ import numpy as np
 from jaxsim.analysis.answer import Answer, Row, new_axes
 from jaxsim.analysis.scenarios import changed, size_of
 from jaxsim.analysis.statistics import Statistic
+from jaxsim.analysis.swept import dataset
 from jaxsim.config.io import dump_scenario, parse_scenario
 from jaxsim.config.schema import Scenario
 from jaxsim.simulate import run_each, run_many
 
 if TYPE_CHECKING:
+    import xarray
     from matplotlib.axes import Axes
 
 STATISTICS = (
@@ -129,6 +131,14 @@ class SweepAnswer(Answer):
             per = self._output(place)
             rows.append(row | {f"{self.output}_per_accelerator": per, "pareto": place in front})
         return rows
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """The table with the swept keys as dimensions (`rate`, `max_num_seqs` ...), or along `point` after `zip`.
+
+        Raises:
+            ImportError: xarray is not installed (`pip install 'jaxsim-serving[xarray]'`).
+        """
+        return dataset(self.rows, self.keys)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Output per accelerator against latency, with the Pareto front."""
