@@ -135,7 +135,9 @@ STATEFUL_ROUTERS = (
 LONGEST = 96  # tokens of a prompt with its outputs, at most
 
 
-def schedulers(kind: str, queue_order: str = "fcfs", block_size: int = 1, **fixed: Any) -> st.SearchStrategy[dict]:
+def schedulers(
+    kind: str, queue_order: str = "fcfs", block_size: int = 1, slots: int | None = None, **fixed: Any
+) -> st.SearchStrategy[dict[str, Any]]:
     """A scheduler of that kind whose limits bite, on which no request of `workloads` is too long."""
     sizes = [size for size in (1, 2, 3, 7, 16, 17, 33, 64) if size >= block_size]
     keys: dict[str, dict[str, Any]] = {
@@ -158,8 +160,8 @@ def schedulers(kind: str, queue_order: str = "fcfs", block_size: int = 1, **fixe
             "ignore_eos": st.booleans(),
         },
     }
-    slots = "max_running_requests" if kind == "sglang" else "max_num_seqs"
-    drawn = {"kind": kind, slots: st.integers(1, 8), "queue_order": queue_order, **keys[kind], **fixed}
+    limit = "max_running_requests" if kind == "sglang" else "max_num_seqs"
+    drawn = {"kind": kind, limit: slots or st.integers(1, 8), "queue_order": queue_order, **keys[kind], **fixed}
     return st.fixed_dictionaries({key: _strategy(value) for key, value in drawn.items()})
 
 
@@ -224,9 +226,15 @@ def fleets(
         ("prefill", "decode", "unified"),
     ),
     extras: tuple[str, ...] = ("outages", "role_switching", "closed_loop", "max_in_flight"),
+    block_size: int | None = None,
+    slots: int | None = None,
+    each: int | None = None,
 ) -> DrawnCase:
-    """A workload and a fleet of any schedulers, roles and routers, with so little KV memory that it runs short."""
-    block_size = draw(st.sampled_from([1, 16]))
+    """A workload and a fleet of any schedulers, roles and routers, with so little KV memory that it runs short.
+
+    `slots` and `each` (instances of an entry) are drawn unless given, as `block_size` is.
+    """
+    block_size = block_size or draw(st.sampled_from([1, 16]))
     requests = draw(workloads(count, [block_size, 16]))
     for request in requests:
         request.routing_uniform = draw(st.integers(0, 2**32 - 1)) / 2**32
@@ -238,19 +246,19 @@ def fleets(
     groups = []
     for role in roles:
         kind = draw(st.sampled_from(kinds))
-        scheduler = draw(schedulers(kind, order, block_size))
+        scheduler = draw(schedulers(kind, order, block_size, slots))
         needed = blocks_needed(scheduler, longest, block_size)
+        num_blocks = needed + draw(st.one_of(st.integers(0, 3), st.integers(0, 2 * needed)))
+        watermark = draw(st.sampled_from([0.0, 0.1]))
+        if watermark and (kind != "vllm_v1" or role == "decode"):  # it must stay free even on an idle instance
+            num_blocks += num_blocks // 9 + 1
         groups.append(
             {
                 "role": role,
-                "count": draw(st.integers(1, 2)),
+                "count": each or draw(st.integers(1, 2)),
                 "latency": draw(linear_latencies),
                 "scheduler": scheduler,
-                "kv_cache": {
-                    "num_blocks": needed + draw(st.one_of(st.integers(0, 3), st.integers(0, 2 * needed))),
-                    "block_size": block_size,
-                    "watermark": 0.1 if kind == "vllm_v1" and role != "decode" and draw(st.booleans()) else 0.0,
-                },
+                "kv_cache": {"num_blocks": num_blocks, "block_size": block_size, "watermark": watermark},
                 "unavailable": draw(outages()) if "outages" in extras else [],
                 "on_failure": draw(st.sampled_from(["requeue", "lose"])),
             }

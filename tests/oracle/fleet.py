@@ -6,6 +6,7 @@ At one instant: outages end, iterations end, transfers land, outages begin, requ
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tests.oracle.clients import Clients
 from tests.oracle.instance import Instance, Iteration
@@ -29,6 +30,19 @@ class Outcome:
     jobs: list[Job]
     instances: list[Instance]
     transfers: list[Transfer] = field(default_factory=list)
+    changes: list[float] = field(default_factory=list)  # when instances were to go and to come back
+
+    def has_near_tie(self, tolerance: float = 1e-9) -> bool:
+        """Whether two events that do not follow from each other fall so close together that rounding may swap them.
+
+        Ends and landings at exactly the same time are none: they have the same history, as far as rounding goes.
+        """
+        inner = {i.end for instance in self.instances for i in instance.iterations}
+        inner |= {t.landing for t in self.transfers if t.landing < math.inf}
+        outer = {time for job in self.jobs if job.sent is not None for time in (job.arrival, job.sent)} - inner
+        outer |= {job.arrival for job in self.jobs if not job.is_numbered} | set(self.changes)
+        times = sorted([*inner, *outer])  # what is in both is there twice
+        return any(after - before <= tolerance * after for before, after in pairwise(times))
 
 
 @dataclass
@@ -46,6 +60,7 @@ class Fleet:
 
     def run(self) -> Outcome:
         """Run until nothing can happen any more."""
+        changes = [time for instance in self.instances for outage in instance.outages for time in outage]
         now = 0.0
         while not any(instance.is_livelocked for instance in self.instances):
             now = max(now, self._next_time())
@@ -64,7 +79,7 @@ class Fleet:
             status = "ok"
         else:
             status = "livelock" if any(instance.is_livelocked for instance in self.instances) else "stuck"
-        return Outcome(status, list(self.jobs), self.instances, self.transfers.log)
+        return Outcome(status, list(self.jobs), self.instances, self.transfers.log, changes)
 
     def _next_time(self) -> float:
         ends = [instance.in_flight[0][1] for instance in self.instances if instance.in_flight]

@@ -120,7 +120,7 @@ class SessionAffinity:
     def pick(self, job: Job, uniform: float, group: Sequence[Instance], now: float) -> Instance:
         self._counter.look(now)
         home = self._home.get(job.session) if job.session is not None else None
-        if home in group:
+        if home is not None and home in group:
             self._counter.add(job, home)
             return home
         chosen = self._least.pick(job, uniform, group, now)

@@ -1,6 +1,6 @@
 """Instances that take the other role's requests too while there are many (SCHEDULING, "role_switching")."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.oracle.instance import Instance
@@ -29,7 +29,7 @@ class RoleSwitching:
             tokens=lambda i: sum(job.computed for job in i.scheduler.incoming + i.scheduler.landed),
         )
 
-    def _switch(self, lenders: list[Instance], takers: list[Instance], tokens) -> None:
+    def _switch(self, lenders: list[Instance], takers: list[Instance], tokens: Callable[[Instance], int]) -> None:
         if not takers:
             return
         mean = sum(map(tokens, takers)) / len(takers)

@@ -55,7 +55,7 @@ def test_requests_that_ignore_the_end_of_sequence_keep_room_for_all_they_may_emi
 
 
 def test_the_share_decays_with_decodes_and_starts_anew_when_idle():
-    """After 301 decodes the ratio is 0.398: 398 free blocks less 0.398 x 300 leave 278, prompt + 5 outputs + 1 block."""
+    """After 301 decodes it is 0.398: 398 free blocks less 0.398 x 300 leave 278 for prompt, 5 outputs and 1 block."""
     for prompt, start in ((272, 302), (273, 602)):
         jobs, instance = serve([Job(0, 0.0, 1, 602), Job(1, 301.5, prompt, 5)], num_blocks=700)
         assert (jobs[1].first_scheduled, instance.scheduler.ratio) == (start, 0.7)

@@ -1,5 +1,6 @@
 """KV transfers from prefill to decode instances (SCHEDULING, "Disaggregation")."""
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -27,7 +28,12 @@ class KvTransfer:
 
     def links(self, source: Instance, target: Instance) -> list[tuple]:
         """What the transfer needs for itself while it runs."""
-        return {"none": [], "link": [(source, target)], "nic": [("out", source), ("in", target)]}[self.contention]
+        by_contention: dict[str, list[tuple]] = {
+            "none": [],
+            "link": [(source, target)],
+            "nic": [("out", source), ("in", target)],
+        }
+        return by_contention[self.contention]
 
 
 @dataclass(eq=False)
@@ -40,7 +46,7 @@ class Transfer:
     links: list[tuple]
     blocks: int
     started: float | None = None  # when its links are its own; None while it waits for memory
-    landing: float | None = None
+    landing: float = math.inf
 
 
 @dataclass
