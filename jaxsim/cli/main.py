@@ -16,6 +16,7 @@ from jaxsim.cli import (
     optimise,
     presets,
     queueing,
+    report,
     run,
     schema,
     sensitivity,
@@ -29,6 +30,7 @@ from jaxsim.cli.process import settle
 
 _COMMANDS = (
     run,
+    report,
     init,
     presets,
     latency,

@@ -20,6 +20,7 @@ from jaxsim.cli.options import (
     scenario_of,
     use_compile_cache,
 )
+from jaxsim.cli.outputs import add_outputs, check_outputs, wants_outputs, write_outputs
 from jaxsim.cli.parser import whole_number
 from jaxsim.cli.progress import progress_bar
 from jaxsim.cli.quick import add_quick, check_quick, print_sections, quick_name, quick_scenario_of
@@ -38,6 +39,7 @@ _EXAMPLE = """\
 examples:
   jaxsim run --model llama-3.1-8b --hardware h100-sxm --rate 6
   jaxsim run examples/chat.yaml
+  jaxsim run examples/chat.yaml --report report.html --timeline trace.json
   jaxsim run examples/chat.yaml --seeds 32 --out results --requests parquet
   jaxsim run examples/chat.yaml --set workload.arrivals.rate=6 --set scheduler.max_num_seqs=64
   jaxsim run examples/chat.yaml --precision ttft_s.p99=2% --precision slo_attainment=0.5%
@@ -89,6 +91,7 @@ def add_to(commands: Any) -> None:
         "run, to the byte",
     )
     add_compile_cache(parser)
+    add_outputs(parser)
     processes = parser.add_argument_group(
         "several processes, on one machine or many",
         "Start the same command in each, with its own --process-id. They share the seeds; process 0 gathers, writes "
@@ -127,6 +130,7 @@ def _execute(args: argparse.Namespace) -> int:
         print(f"jaxsim: process {args.process_id} is done; the results are with process 0", file=sys.stderr)
     else:
         _tell(result, answer, sections, args)
+        _picture(result, args)
     if result.manifest["interrupted"]:
         return INTERRUPTED
     return INCOMPLETE if result.summary["seeds_incomplete"] else OK
@@ -135,9 +139,11 @@ def _execute(args: argparse.Namespace) -> int:
 def _simulate(scenario: "Scenario", args: argparse.Namespace, progress: Progress) -> "tuple[Result, None]":
     from jaxsim.simulate import run
 
+    # with --resume and --coordinator the table is read back from --out
+    keep = wants_outputs(args) and not (args.resume or args.coordinator) and _is_small(scenario)
     result = run(
         scenario,
-        keep_requests=False,
+        keep_requests=keep,
         devices=args.devices,
         progress=progress,
         out=args.out,
@@ -145,6 +151,26 @@ def _simulate(scenario: "Scenario", args: argparse.Namespace, progress: Progress
         resume=args.resume,
     )
     return result, None
+
+
+def _is_small(scenario: "Scenario") -> bool:
+    """Whether the table of requests may be kept in memory."""
+    from jaxsim.simulate import KEPT_REQUESTS
+
+    return getattr(scenario.workload, "num_requests", 1) * scenario.monte_carlo.seeds <= KEPT_REQUESTS
+
+
+def _picture(result: "Result", args: argparse.Namespace) -> None:
+    """Make the page, pictures, timeline and metrics that were asked for."""
+    if not wants_outputs(args):
+        return
+    if result.requests is None and args.out and result.manifest.get("requests", "none") != "none":
+        from jaxsim.result import check_finished, load_result
+
+        check_finished(args.out)
+        result = load_result(args.out)
+    for line in write_outputs(result, args):
+        print(f"wrote {line}", file=sys.stderr if args.json else sys.stdout)
 
 
 def _simulate_precisely(
@@ -224,6 +250,9 @@ def _check(args: argparse.Namespace) -> None:
         raise ValueError(f"--requests {args.requests} needs --out DIR")
     if args.out is None and args.resume:
         raise ValueError("--resume needs --out DIR, the folder of the run to go on with")
+    if wants_outputs(args) and (args.resume or args.coordinator) and (args.out is None or args.requests == "none"):
+        why = "--resume" if args.resume else "--coordinator"
+        raise ValueError(f"with {why}, --report, --plots, --timeline and --metrics need --out DIR and its requests")
     if args.requests == "parquet":
         check_tables("--requests parquet")
     if args.precision and args.seeds:
@@ -241,6 +270,7 @@ def _check(args: argparse.Namespace) -> None:
         )
     if not args.process_id:
         check_folder(args.out)
+        check_outputs(args)
         if args.precision and args.out:
             from jaxsim.result import check_finished
 
