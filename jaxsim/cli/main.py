@@ -10,6 +10,7 @@ from jaxsim.cli import (
     calibrate,
     capacity,
     compare,
+    completion,
     explain,
     init,
     latency,
@@ -45,6 +46,7 @@ _COMMANDS = (
     validate,
     trace,
     schema,
+    completion,
 )
 
 _EXAMPLE = """\
@@ -59,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line, the process's own by default; returns the exit code."""
     settle()
     try:
-        args = _parser().parse_args(argv)
+        args = parser().parse_args(argv)
         code = args.execute(args)
         sys.stdout.flush()
         return code
@@ -76,7 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_INPUT
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command line with all its commands."""
     parser = Parser(
         prog="jaxsim",
         description="Simulate LLM serving: TTFT, TPOT, throughput and goodput, and how sure they are.",
