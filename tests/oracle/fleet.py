@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tests.oracle.clients import Clients
-from tests.oracle.instance import Instance, Iteration
+from tests.oracle.instance import Instance
 from tests.oracle.job import Job
 from tests.oracle.routers import Router
 from tests.oracle.switching import RoleSwitching
@@ -17,8 +17,6 @@ from tests.oracle.transfer import Transfer, Transfers
 from tests.oracle.waiting import Waiting
 
 PATIENCE = 10_000  # compositions during which nothing happens in the whole fleet
-
-__all__ = ["Fleet", "Instance", "Iteration", "Outcome"]
 
 
 @dataclass
