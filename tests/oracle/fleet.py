@@ -35,7 +35,7 @@ class Outcome:
 
         Ends and landings at exactly the same time are none: they have the same history, as far as rounding goes.
         """
-        inner = {i.end for instance in self.instances for i in instance.iterations}
+        inner = {i.end for instance in self.instances for i in instance.iterations if not i.is_cut}
         inner |= {t.landing for t in self.transfers if t.landing < math.inf}
         outer = {time for job in self.jobs if job.sent is not None for time in (job.arrival, job.sent)} - inner
         outer |= {job.arrival for job in self.jobs if not job.is_numbered} | set(self.changes)

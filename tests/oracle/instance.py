@@ -21,6 +21,7 @@ class Iteration:
     running: int
     used_blocks: int
     resident_tokens: int
+    is_cut: bool = False  # the instance failed under it, at `end`
 
 
 @dataclass(eq=False)
@@ -131,13 +132,13 @@ class Instance:
 
     def fail(self, now: float) -> list[Job]:
         """Batches in flight come to nothing; returns the requests that were here. A batch that had begun is cut."""
-        for plan, _ in self.in_flight:
+        for plan, _ in self.in_flight:  # what it would have begun has not begun
             for grant in plan.grants:
                 if grant.job.first_scheduled is not None and grant.job.first_scheduled >= now:
                     grant.job.first_scheduled = None
         self.in_flight.clear()
         self.iterations = [i for i in self.iterations if i.start < now]
-        if self.iterations:
-            self.iterations[-1].end = min(self.iterations[-1].end, now)
+        if self.iterations and self.iterations[-1].end > now:
+            self.iterations[-1].end, self.iterations[-1].is_cut = now, True
         self._seen.clear()
         return self.scheduler.abandon()
