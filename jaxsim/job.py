@@ -1,5 +1,6 @@
 """Chunks of the seeds of one run: their requests drawn, served by the fleet, and what became of them."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -127,7 +128,16 @@ class Job:
         requests = self.scenario.workload.draw(seeds) if self._given is None else _rows(self._given, places)
         accepted = ~self._rejected(requests)
         self._beyond_tables(requests)
-        return fleet.Fleet(self._groups, self.scenario.cluster.router, requests, accepted, self.scenario.engine.leap)
+        cluster = self.scenario.cluster
+        return fleet.Fleet(
+            groups=self._groups,
+            router=cluster.router,
+            requests=requests,
+            accepted=accepted,
+            leap=self.scenario.engine.leap,
+            decode_router=cluster.decode_router,
+            transfer=cluster.transfer,
+        )
 
     def _totals(self, records: fleet.FleetRecords) -> LaneTotals:
         return LaneTotals(
@@ -229,6 +239,7 @@ def _group(instance: Instance) -> InstanceGroup:
         num_blocks=instance.num_blocks,
         block_size=pool.block_size,
         watermark=pool.watermark,
+        role=instance.role,
     )
 
 
@@ -236,11 +247,11 @@ def _rows(requests: Requests, rows: np.ndarray) -> Requests:
     """Some of the seeds of `requests`: consecutive rows, as views."""
     here = slice(int(rows[0]), int(rows[-1]) + 1)
     columns = ("arrival_s", "prompt_tokens", "output_tokens", "routing_uniform", "row", "priority", "class_index")
-    return Requests(
-        **{name: getattr(requests, name)[here] for name in columns},
-        rate_per_s=requests.rate_per_s,
-        notices=requests.notices,
-    )
+    clients = requests.clients
+    if clients is not None and clients.think_s is not None:
+        clients = dataclasses.replace(clients, think_s=clients.think_s[here])
+    some = {name: getattr(requests, name)[here] for name in columns}
+    return dataclasses.replace(requests, **some, clients=clients)
 
 
 def _table(seeds: np.ndarray, requests: Requests, accepted: np.ndarray, records: fleet.FleetRecords) -> RequestTable:
@@ -248,14 +259,15 @@ def _table(seeds: np.ndarray, requests: Requests, accepted: np.ndarray, records:
     finished = ~np.isnan(records.finish_s)
     status = np.where(finished, np.int8(RequestStatus.COMPLETED), np.int8(RequestStatus.UNFINISHED))
     status[~accepted] = RequestStatus.REJECTED
+    decode_instance = records.decode_instance
     return RequestTable(
         seed=seeds,
         request=requests.row,
-        arrival_s=requests.arrival_s,
+        arrival_s=_arrival_s(requests, records),
         prompt_tokens=requests.prompt_tokens,
         output_tokens=records.output_tokens if finished.all() else np.where(finished, records.output_tokens, 0),
         instance=records.instance,
-        decode_instance=np.broadcast_to(np.int32(-1), shape),
+        decode_instance=np.broadcast_to(np.int32(-1), shape) if decode_instance is None else decode_instance,
         first_scheduled_s=records.first_scheduled_s,
         first_token_s=records.first_token_s,
         finish_s=records.finish_s,
@@ -263,4 +275,21 @@ def _table(seeds: np.ndarray, requests: Requests, accepted: np.ndarray, records:
         cached_tokens=np.broadcast_to(np.int32(0), shape),
         status=status,
         class_index=requests.class_index,
+        **{_STAMPS[name]: column for name, column in records.handover.items() if name in _STAMPS},
     )
+
+
+_STAMPS = {
+    "asked_s": "kv_asked_s",
+    "granted_s": "kv_granted_s",
+    "started_s": "kv_started_s",
+    "landed_s": "kv_landed_s",
+    "scheduled_s": "decode_scheduled_s",
+}
+
+
+def _arrival_s(requests: Requests, records: fleet.FleetRecords) -> np.ndarray:
+    """When requests arrived: in a closed loop when they were sent; those that never were, at the end."""
+    if requests.clients is None or requests.clients.concurrency is None or records.sent_s is None:
+        return requests.arrival_s
+    return np.where(np.isnan(records.sent_s), records.makespan_s[:, None], records.sent_s)

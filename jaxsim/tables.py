@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
 import numpy as np
 
 from jaxsim._status import RequestStatus
-from jaxsim.metrics.request_table import RequestTable
+from jaxsim.metrics.request_table import STAMPS, RequestTable
 
 if TYPE_CHECKING:
     import pandas
@@ -25,7 +25,7 @@ Format = Literal["csv", "parquet", "none"]
 FORMATS: tuple[Format, ...] = ("csv", "parquet", "none")
 
 _NONE_IS_MINUS_ONE = ("instance", "decode_instance")
-_TIMES = ("arrival_s", "first_scheduled_s", "first_token_s", "finish_s")
+_TIMES = ("arrival_s", "first_scheduled_s", "first_token_s", "finish_s", *STAMPS)
 _CSV_ROWS = 1 << 16
 
 
@@ -66,7 +66,7 @@ def dataset(table: RequestTable, summary: Mapping[str, Any]) -> "xarray.Dataset"
 
     units = {**dict.fromkeys((*_TIMES, "ttft_s", "tpot_s", "e2e_s", "queue_s"), "s")}
     units |= dict.fromkeys(("prompt_tokens", "output_tokens", "cached_tokens"), "tokens")
-    names = [field.name for field in dataclasses.fields(table) if field.name not in ("seed", "request")]
+    names = [name for name in table.columns(classes=True) if name not in ("seed", "request")]
     variables: dict[str, tuple[tuple[str, str], np.ndarray, dict[str, Any]]] = {
         name: (("seed", "request"), getattr(table, name), {"units": units[name]} if name in units else {})
         for name in (*names, "ttft_s", "tpot_s", "e2e_s", "queue_s")
@@ -104,7 +104,8 @@ def read(path: Path) -> RequestTable:
         OSError: it cannot be read.
     """
     columns = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
-    fields = [field.name for field in dataclasses.fields(RequestTable) if field.name != "class_index"]
+    optional = ("class_index", *STAMPS)
+    fields = [field.name for field in dataclasses.fields(RequestTable) if field.name not in optional]
     missing = [name for name in fields if name not in columns]
     if missing:
         raise ValueError(f"{path}: not a table of requests: the column {missing[0]} is missing")
@@ -113,7 +114,7 @@ def read(path: Path) -> RequestTable:
         raise ValueError(f"{path}: not a whole table of requests: seeds have different numbers of rows")
     shape = (len(seeds), counts[0])
     types = {"status": np.int8, **dict.fromkeys(_TIMES, np.float64)}
-    given = {name: columns[name] for name in (*fields[1:], "class_index") if name in columns}
+    given = {name: columns[name] for name in (*fields[1:], *optional) if name in columns}
     return RequestTable(
         seed=seeds, **{name: of.astype(types.get(name, np.int32)).reshape(shape) for name, of in given.items()}
     )

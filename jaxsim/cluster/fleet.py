@@ -15,8 +15,8 @@ def simulate(
 ) -> list[FleetRecords]:
     """Simulate every seed of every fleet; what has equal structure runs side by side, whosever it is.
 
-    A fleet whose router needs no state and whose schedulers all serve streams is simulated instance by instance, several
-    times faster than as a whole; results are the same.
+    A fleet whose router needs no state and whose schedulers all serve streams is simulated instance by instance,
+    several times faster than as a whole; results are the same.
 
     Args:
         fleets: what to simulate.

@@ -1,6 +1,7 @@
 """Groups of equal instances, and which requests they can serve at all."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -22,6 +23,7 @@ class InstanceGroup:
         num_blocks: blocks of each KV pool; None is unlimited.
         block_size: tokens per block.
         watermark: share of the pool that admissions leave free.
+        role: what they do: prefills, decodes, or both (`unified`).
     """
 
     count: int
@@ -30,6 +32,7 @@ class InstanceGroup:
     num_blocks: int | None
     block_size: int
     watermark: float
+    role: Literal["unified", "prefill", "decode"] = "unified"
 
     @property
     def front_end_s(self) -> float:

@@ -1,12 +1,13 @@
 """What is simulated and what comes of it: the input and the output of both programs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from jaxsim.cluster.instances import InstanceGroup
 from jaxsim.cluster.routing import AbstractRouter
+from jaxsim.cluster.transfer import KvTransfer
 from jaxsim.workload import Requests
 
 
@@ -20,6 +21,8 @@ class Fleet:
         requests: of R seeds.
         accepted: bool `[R, N]`, requests that are served; the others are not routed.
         leap: advance whole stretches at once.
+        decode_router: which decode instance a request goes on at, after its prefill on a prefill instance.
+        transfer: how its KV cache gets there.
     """
 
     groups: Sequence[InstanceGroup]
@@ -27,6 +30,8 @@ class Fleet:
     requests: Requests
     accepted: np.ndarray
     leap: bool
+    decode_router: AbstractRouter | None = None
+    transfer: KvTransfer | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +39,7 @@ class FleetRecords:
     """What R seeds of N requests recorded, in the requests' order; per seed summed over the instances.
 
     Attributes:
-        instance: int32 `[R, N]`; -1: not accepted.
+        instance: int32 `[R, N]`; -1: not accepted, or never taken from the central queue.
         output_tokens: int32 `[R, N]`, tokens emitted when finished.
         first_scheduled_s: float64 `[R, N]`; nan: never, as in the following.
         first_token_s: float64 `[R, N]`.
@@ -47,6 +52,11 @@ class FleetRecords:
         rounds: int64 `[R]`.
         recomputed_tokens: int64 `[R]`.
         status: int32 `[R]`, the worst `LaneStatus` of the instances.
+        decode_instance: int32 `[R, N]`, where requests that were handed over went on; -1: nowhere else. None: no fleet
+            of that kind.
+        sent_s: float64 `[R, N]`, when clients that wait for answers sent each; None: when it arrived.
+        handover: when things happened between the two instances, float64 `[R, N]` by name; empty: nothing was handed
+            over.
     """
 
     instance: np.ndarray
@@ -62,3 +72,6 @@ class FleetRecords:
     rounds: np.ndarray
     recomputed_tokens: np.ndarray
     status: np.ndarray
+    decode_instance: np.ndarray | None = None
+    sent_s: np.ndarray | None = None
+    handover: Mapping[str, np.ndarray] = field(default_factory=dict)

@@ -21,7 +21,8 @@ def can_serve(fleet: Fleet) -> bool:
     """Whether its instances can be simulated one by one."""
     policies = [group.policy for group in fleet.groups]
     streams = all(isinstance(policy, StreamPolicy) and policy.is_stream for policy in policies)
-    return isinstance(fleet.router, StaticRouter) and streams
+    unified = all(group.role == "unified" for group in fleet.groups) and fleet.requests.clients is None
+    return isinstance(fleet.router, StaticRouter) and streams and unified
 
 
 def simulate(

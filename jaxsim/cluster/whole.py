@@ -7,20 +7,18 @@ import numpy as np
 
 from jaxsim import _loop
 from jaxsim._component import as_arrays, as_leaves
-from jaxsim.cluster import streams
 from jaxsim.cluster.instances import InstanceGroup
-from jaxsim.cluster.routing import StaticRouter
+from jaxsim.cluster.routing import CentralQueue, LeastWaiting
 from jaxsim.cluster.served import Fleet, FleetRecords
+from jaxsim.cluster.transfer import KvTransfer
 from jaxsim.engine.fleet import lanes
+from jaxsim.engine.fleet.handover import Network
 from jaxsim.engine.fleet.shape import FleetShape
+from jaxsim.engine.fleet.state import DECODE, PREFILL, UNIFIED, UNLIMITED_BLOCKS, Kind
 from jaxsim.engine.fleet.state import Fleet as Model
-from jaxsim.engine.fleet.state import Kind
 from jaxsim.engine.fleet.state import Requests as Columns
 from jaxsim.engine.policy.orders import static_rank
 from jaxsim.workload import Requests
-
-UNLIMITED = 1 << 30
-"""Blocks of a pool without a limit."""
 
 
 def simulate(
@@ -42,35 +40,82 @@ def simulate(
 
 
 def _lanes_of(fleet: Fleet) -> lanes.FleetSet:
-    count = fleet.requests.arrival_s.shape[1]
+    requests, clients = fleet.requests, fleet.requests.clients
+    count = requests.arrival_s.shape[1]
     slots = min(count, max(group.most_seqs for group in fleet.groups))
-    instances = sum(group.count for group in fleet.groups)
-    shape = FleetShape(num_requests=count, instances=instances, slots=slots, leap=fleet.leap)
+    hands_over = any(group.role == "prefill" for group in fleet.groups)
+    transfer = fleet.transfer or KvTransfer()
+    sessions = len(set(requests.session)) if requests.session is not None else 0
+    shape = FleetShape(
+        num_requests=count,
+        instances=sum(group.count for group in fleet.groups),
+        slots=slots,
+        leap=fleet.leap,
+        transfers=count if hands_over else 0,
+        contention=transfer.contention if hands_over else "none",
+        layers=transfer.layers or 1 if hands_over and transfer.overlap == "layerwise" else 0,
+        users=0 if clients is None else min(clients.concurrency or 0, count),
+        capped=clients is not None and clients.max_in_flight is not None,
+        central=isinstance(fleet.router, CentralQueue),
+        sessions=sessions if fleet.router.by_session else 0,
+    )
     return lanes.FleetSet(_model(fleet), _columns(fleet), shape)
+
+
+_ROLES = {"unified": UNIFIED, "prefill": PREFILL, "decode": DECODE}
 
 
 def _model(fleet: Fleet) -> Model:
     """Groups of equal structure are one kind, their numbers stacked."""
     kinds: dict[object, list[Kind]] = {}
-    where = []
+    places, clients = [], fleet.requests.clients
+    counts = [group.count for group in fleet.groups]
     for group in fleet.groups:
         one = _kind(group)
         leaves, structure = jax.tree.flatten(one)
-        same = kinds.setdefault((structure, tuple(np.shape(leaf) for leaf in leaves)), [])
-        where += [(list(kinds).index((structure, tuple(np.shape(leaf) for leaf in leaves))), len(same))] * group.count
+        key = (structure, tuple(np.shape(leaf) for leaf in leaves))
+        same = kinds.setdefault(key, [])
+        places.append((list(kinds).index(key), len(same)))
         same.append(one)
     stacked = tuple(jax.tree.map(lambda *leaves: np.stack(leaves), *same) for same in kinds.values())
-    kind, place = (np.asarray(column, np.int32) for column in zip(*where, strict=True))
-    router = None if isinstance(fleet.router, StaticRouter) else as_arrays(fleet.router)
-    return Model(kinds=stacked, kind=kind, place=place, router=router)
+
+    def each(values: list[int]) -> np.ndarray:
+        return np.repeat(np.asarray(values, np.int32), counts)
+
+    fronts = [group.role != "decode" for group in fleet.groups]
+    among = [fronts[:place].count(front) for place, front in enumerate(fronts)]
+    hands_over = any(group.role == "prefill" for group in fleet.groups)
+    transfer = fleet.transfer or KvTransfer()
+    return Model(
+        kinds=stacked,
+        kind=each([kind for kind, _ in places]),
+        place=each([place for _, place in places]),
+        role=each([_ROLES[group.role] for group in fleet.groups]),
+        group=each(among),
+        num_blocks=each([_blocks(group) for group in fleet.groups]),
+        router=as_arrays(fleet.router),
+        decode_router=as_arrays(fleet.decode_router or LeastWaiting()) if hands_over else None,
+        network=_network(transfer) if hands_over else None,
+        max_in_flight=None
+        if clients is None or clients.max_in_flight is None
+        else np.asarray(clients.max_in_flight, np.int32),
+    )
+
+
+def _network(transfer: KvTransfer) -> Network:
+    bandwidth = np.inf if transfer.bandwidth_bytes_per_s is None else transfer.bandwidth_bytes_per_s
+    return Network(*(np.float64(number) for number in (transfer.latency_s, transfer.bytes_per_token or 0.0, bandwidth)))
+
+
+def _blocks(group: InstanceGroup) -> int:
+    return UNLIMITED_BLOCKS if group.num_blocks is None else group.num_blocks
 
 
 def _kind(group: InstanceGroup) -> Kind:
-    blocks = UNLIMITED if group.num_blocks is None else group.num_blocks
     return Kind(
         as_arrays(group.policy),
         as_arrays(group.latency),
-        *as_leaves(blocks, group.watermark_blocks, group.policy.most_tokens),
+        *as_leaves(_blocks(group), group.watermark_blocks, group.policy.most_tokens, group.most_seqs),
         block_size=group.block_size,
     )
 
@@ -94,16 +139,26 @@ def _columns(fleet: Fleet) -> Columns:
         for order in orders
     }
     count = accepted.shape[1]
-    assigned = streams.route(fleet) if isinstance(fleet.router, StaticRouter) else None
+    clients = requests.clients
+    think_s = None if clients is None else clients.think_s
+    session = _sessions(requests) if fleet.router.by_session and requests.session is not None else None
     return Columns(
         arrival_s=column(arrival_s, np.float64, np.inf),
         prompt=column(requests.prompt_tokens, np.int32, 0),
         total=column(requests.prompt_tokens.astype(np.int64) + requests.output_tokens, np.int32, 0),
-        urgency=column(_urgency(requests), np.int32, 0) if "priority" in orders else None,
         uniform=column(np.broadcast_to(requests.routing_uniform, (seeds, count)), np.float64, 0.0),
-        assigned=None if assigned is None else column(np.maximum(assigned, 0), np.int32, 0),
+        urgency=column(_urgency(requests), np.int32, 0) if "priority" in orders else None,
+        session=None if session is None else column(session, np.int32, session.max() + 1),
+        think_s=None if think_s is None else column(np.broadcast_to(think_s, accepted.shape), np.float64, 0.0),
         ranks={order: column(rank, np.int32, count) for order, rank in ranks.items()},
     )
+
+
+def _sessions(requests: Requests) -> np.ndarray:
+    """The number of every request's session, int `[R, N]`."""
+    assert requests.session is not None
+    _, number = np.unique(np.asarray(requests.session, dtype=str), return_inverse=True)
+    return number[requests.row]
 
 
 def _in_order_of_text(requests: Requests) -> np.ndarray:
@@ -124,8 +179,11 @@ def _place(order: np.ndarray) -> np.ndarray:
 
 def _urgency(requests: Requests) -> np.ndarray:
     """Place in order of (priority, arrival), equal for equals, int `[R, N]`."""
-    order = np.lexsort((requests.arrival_s, requests.priority), axis=-1)
-    keys = [np.take_along_axis(column, order, axis=1) for column in (requests.priority, requests.arrival_s)]
+    arrival_s = requests.arrival_s
+    if requests.clients is not None and requests.clients.concurrency is not None:  # in the order in which they are sent
+        arrival_s = np.broadcast_to(np.arange(arrival_s.shape[1]), arrival_s.shape)
+    order = np.lexsort((arrival_s, requests.priority), axis=-1)
+    keys = [np.take_along_axis(column, order, axis=1) for column in (requests.priority, arrival_s)]
     differs = np.zeros(order.shape, np.int64)
     differs[:, 1:] = np.any([np.diff(key, axis=1) != 0 for key in keys], axis=0)
     dense = np.empty_like(order)
@@ -155,4 +213,7 @@ def _collect(fleet: Fleet, records: lanes.FleetRecords) -> FleetRecords:
         rounds=records.rounds,
         recomputed_tokens=records.recomputed_tokens,
         status=records.status,
+        decode_instance=None if records.decode_instance is None else column(records.decode_instance),
+        sent_s=None if records.sent_s is None else column(records.sent_s),
+        handover={name: column(values) for name, values in records.handover.items()},
     )

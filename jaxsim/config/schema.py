@@ -3,11 +3,12 @@
 Sections with a `kind` are the components themselves; `READER` knows from which registry each is chosen.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from jaxsim._component import check, check_not_negative
-from jaxsim.cluster.routing import ROUTERS, AbstractRouter, RoundRobin
+from jaxsim.cluster.routing import ROUTERS, AbstractRouter, CentralQueue, LeastWaiting, RoundRobin
+from jaxsim.cluster.transfer import KvTransfer
 from jaxsim.config.facts import FACTS
 from jaxsim.config.reader import Reader
 from jaxsim.engine.policy import POLICIES, AbstractPolicy, VllmV1
@@ -63,7 +64,8 @@ class Instance:
     """A group of equal engine instances.
 
     Attributes:
-        role: what the instances do: `unified` ones prefill and decode.
+        role: what the instances do: `unified` ones prefill and decode; `prefill` ones hand requests over to `decode`
+            ones after their first token.
         count: how many there are.
         name: what reports call the group; null is its place in the list.
         latency: how long one iteration takes.
@@ -72,7 +74,7 @@ class Instance:
         cost_per_hour: price of one instance, in a currency of your choice; null is unknown.
     """
 
-    role: Literal["unified"] = "unified"
+    role: Literal["unified", "prefill", "decode"] = "unified"
     count: int = 1
     name: str | None = None
     latency: AbstractLatency
@@ -117,16 +119,56 @@ class Cluster:
     """The fleet.
 
     Attributes:
-        router: which instance an arriving request is sent to.
+        router: which instance an arriving request is sent to, of those that prefill.
+        decode_router: which instance a request goes on at after its prefill, of those that only decode.
         instances: groups of equal instances; instances are numbered in this order.
+        kv_transfer: how a request's KV cache gets from a prefill instance to a decode instance.
     """
 
     router: AbstractRouter = field(default_factory=RoundRobin)
+    decode_router: AbstractRouter = field(default_factory=LeastWaiting)
     instances: tuple[Instance, ...]
+    kv_transfer: KvTransfer = field(default_factory=KvTransfer)
 
     def __post_init__(self) -> None:
         if not self.instances:
             raise ValueError("instances must hold at least one group")
+        roles = {group.role for group in self.instances}
+        for role, other in (("prefill", "decode"), ("decode", "prefill")):
+            if role in roles and other not in roles:
+                raise ValueError(f"instances must hold a group with role {other}, as there is one with role {role}")
+        transfer = self.transfer
+        if "prefill" in roles and transfer.bandwidth_bytes_per_s is not None and transfer.bytes_per_token is None:
+            raise ValueError(
+                "kv_transfer.bytes_per_token must be given beside bandwidth_bytes_per_s, as the latency of the prefill "
+                "instances names no model"
+            )
+        if "prefill" in roles and transfer.overlap == "layerwise" and transfer.layers is None:
+            raise ValueError(
+                "kv_transfer.layers must be given with overlap: layerwise, as the latency of the prefill instances names "
+                "no model"
+            )
+        if isinstance(self.decode_router, CentralQueue):
+            raise ValueError(
+                "decode_router.kind must not be central_queue: requests carry their KV cache to an instance"
+            )
+
+    @property
+    def transfer(self) -> KvTransfer:
+        """How KV caches are transferred, with what the model of the prefill instances' latency says where it is not
+        given."""
+        transfer = self.kv_transfer
+        models = [group.latency for group in self.instances if group.role == "prefill"]
+        if not models or not isinstance(models[0], Roofline):
+            return transfer
+        model, dtype = models[0].model, models[0].kv_dtype
+        return replace(
+            transfer,
+            bytes_per_token=model.kv_bytes_per_token(dtype)
+            if transfer.bytes_per_token is None
+            else transfer.bytes_per_token,
+            layers=transfer.layers or model.layers,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

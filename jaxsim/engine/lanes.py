@@ -154,13 +154,19 @@ class Programs:
         self.compile_seconds = 0.0
 
     def program(
-        self, key: tuple[object, ...], function: Callable[..., Any], args: tuple[Any, ...], device: jax.Device
+        self,
+        key: tuple[object, ...],
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        device: jax.Device,
+        wide: bool = False,
     ) -> Callable[..., Any]:
-        """`function` compiled for `args`, of which the first is donated; `key` tells it from all others."""
+        """`function` compiled for `args`, of which the first is donated; `key` tells it from all others. `wide`: with
+        the widest vectors there are."""
         with self._lock:
             if (*key, device) not in self._compiled:
                 start = time.perf_counter()
-                jitted = jax.jit(function, donate_argnums=0, compiler_options=_compiler_options(device))
+                jitted = jax.jit(function, donate_argnums=0, compiler_options=_compiler_options(device, wide))
                 self._compiled[*key, device] = jitted.lower(*args).compile()
                 self.compile_seconds += time.perf_counter() - start
             return self._compiled[*key, device]
@@ -172,17 +178,18 @@ class Programs:
         leaves, structure = jax.tree.flatten(model)
         key = (shape, rounds, columns.arrival_s.shape, structure, tuple(leaf.shape for leaf in leaves))
         advance = functools.partial(_advance, shape=shape, rounds=rounds)
-        return self.program(key, advance, (state, model, columns), device)
+        return self.program(key, advance, (state, model, columns), device, wide=True)
 
 
 PROGRAMS = Programs()
 
 
-def _compiler_options(device: jax.Device) -> dict[str, bool | int | str]:
+def _compiler_options(device: jax.Device, wide: bool) -> dict[str, bool | int | str]:
     if device.platform != "cpu":
         return {}
-    # wider vectors 25 -> 20 ns a round; a kernel of 640 lanes is not worth sharing between threads
-    return {"xla_cpu_prefer_vector_width": 512, "xla_cpu_multi_thread_eigen": False}
+    # a kernel of some hundred lanes is not worth sharing between threads; wider vectors: 25 -> 20 ns a round of streams,
+    # but LLVM has crashed on them in a round of fleets ("Cannot select ... SUBV_BROADCAST_LOAD")
+    return {"xla_cpu_multi_thread_eigen": False} | ({"xla_cpu_prefer_vector_width": 512} if wide else {})
 
 
 def _model_axes(model: Model) -> Model:

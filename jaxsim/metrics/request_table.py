@@ -9,6 +9,13 @@ import numpy as np
 from jaxsim._status import RequestStatus
 
 
+BREAKDOWN = ("queue_prefill_s", "prefill_s", "wait_memory_s", "wait_link_s", "transfer_s", "queue_decode_s")
+"""Where the time until the second token of a request goes, in a fleet that hands requests over."""
+
+STAMPS = ("kv_asked_s", "kv_granted_s", "kv_started_s", "kv_landed_s", "decode_scheduled_s")
+"""Columns that only tables of such a fleet have."""
+
+
 @dataclass(frozen=True, eq=False)
 class RequestTable:
     """Outcome of R seeds x N requests, in order of arrival within a seed; times in seconds from the start of the seed.
@@ -28,6 +35,12 @@ class RequestTable:
         cached_tokens: int32 `[R, N]`, prompt tokens found in the prefix cache.
         status: int8 `[R, N]`, codes of `RequestStatus`.
         class_index: int32 `[R, N]`, which of the workload's classes it is of; 0 by default.
+        kv_asked_s: float64 `[R, N]`, when it asked for memory at its decode instance; nan: it was not handed over, as in
+            the following. All of them None: no instance hands requests over.
+        kv_granted_s: float64 `[R, N]`, when it got it.
+        kv_started_s: float64 `[R, N]`, when the transfer of its KV cache started.
+        kv_landed_s: float64 `[R, N]`, when it ended.
+        decode_scheduled_s: float64 `[R, N]`, start of the first iteration it was part of after that.
     """
 
     seed: np.ndarray
@@ -44,6 +57,11 @@ class RequestTable:
     cached_tokens: np.ndarray
     status: np.ndarray
     class_index: np.ndarray = None  # type: ignore[assignment]
+    kv_asked_s: np.ndarray | None = None
+    kv_granted_s: np.ndarray | None = None
+    kv_started_s: np.ndarray | None = None
+    kv_landed_s: np.ndarray | None = None
+    decode_scheduled_s: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         shape = self.arrival_s.shape
@@ -51,9 +69,14 @@ class RequestTable:
             object.__setattr__(self, "class_index", np.broadcast_to(np.int32(0), shape))
         if len(shape) != 2 or self.seed.shape != shape[:1]:
             raise ValueError(f"arrival_s must be [seeds, requests] and seed [seeds], not {shape} and {self.seed.shape}")
-        for field in dataclasses.fields(self)[1:]:
-            if getattr(self, field.name).shape != shape:
-                raise ValueError(f"{field.name} must have shape {shape}, not {getattr(self, field.name).shape}")
+        for name, column in self._columns().items():
+            if column.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, not {column.shape}")
+
+    def _columns(self) -> dict[str, np.ndarray]:
+        """What there is of every request, by name."""
+        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)[1:]}
+        return {name: column for name, column in columns.items() if column is not None}
 
     @property
     def num_seeds(self) -> int:
@@ -86,6 +109,34 @@ class RequestTable:
         return (self.finish_s - self.first_token_s) / gaps
 
     @property
+    def breakdown_s(self) -> dict[str, np.ndarray]:
+        """Where the time until the second token of requests that were handed over went, float64 `[R, N]` each, nan of the
+        others; empty if no instance hands requests over.
+
+        `queue_prefill_s` and `prefill_s` (preemptions included) make up the TTFT; `wait_memory_s` for blocks at the decode
+        instance, `wait_link_s`, `transfer_s` and `queue_decode_s` (until it is scheduled there) follow.
+        """
+        if self.kv_asked_s is None:
+            return {}
+        stamps = [
+            self.arrival_s,
+            self.first_scheduled_s,
+            self.kv_asked_s,
+            self.kv_granted_s,
+            self.kv_started_s,
+            self.kv_landed_s,
+            self.decode_scheduled_s,
+        ]
+        return {name: b - a for name, a, b in zip(BREAKDOWN, stamps, stamps[1:], strict=False)}  # type: ignore[operator]
+
+    @property
+    def ttft_with_transfer_s(self) -> np.ndarray:
+        """TTFT, and for requests that were handed over what followed until they were scheduled again, float64 `[R, N]`."""
+        if self.decode_scheduled_s is None:
+            return self.ttft_s
+        return np.where(np.isnan(self.decode_scheduled_s), self.ttft_s, self.decode_scheduled_s - self.arrival_s)
+
+    @property
     def e2e_s(self) -> np.ndarray:
         """End-to-end latency, float64 `[R, N]`: finish - arrival; nan if it never finished."""
         return self.finish_s - self.arrival_s
@@ -97,13 +148,13 @@ class RequestTable:
 
     def block(self, seeds: slice = slice(None), requests: slice = slice(None)) -> "RequestTable":
         """The table of some rows and a range of requests (by arrival), as views."""
-        columns = {f.name: getattr(self, f.name)[seeds, requests] for f in dataclasses.fields(self)[1:]}
+        columns = {name: column[seeds, requests] for name, column in self._columns().items()}
         return RequestTable(seed=self.seed[seeds], **columns)
 
     @classmethod
     def concatenate(cls, tables: Sequence["RequestTable"]) -> "RequestTable":
         """One table of the seeds of all tables, which must have equally many requests per seed."""
-        names = [field.name for field in dataclasses.fields(cls)]
+        names = ["seed", *tables[0]._columns()]
         return cls(**{name: np.concatenate([getattr(table, name) for table in tables]) for name in names})
 
     def columns(self, classes: bool | None = None) -> Mapping[str, np.ndarray]:
@@ -112,7 +163,7 @@ class RequestTable:
         Args:
             classes: whether `class_index` is one of them; by default if it is not 0 throughout.
         """
-        flat = {f.name: getattr(self, f.name).reshape(-1) for f in dataclasses.fields(self)[1:]}
+        flat = {name: column.reshape(-1) for name, column in self._columns().items()}
         if not (self.class_index.any() if classes is None else classes):
             del flat["class_index"]
         return {"seed": np.repeat(self.seed, self.num_requests), **flat}

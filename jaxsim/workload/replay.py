@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxsim._component import check, check_positive, component
 from jaxsim.workload.arrivals import Arrivals
+from jaxsim.workload.clients import Clients
 from jaxsim.workload.random import Purpose, checked_seeds, draw, uniforms
 from jaxsim.workload.requests import Requests
 from jaxsim.workload.resample import block_length, bootstrap_rows
@@ -169,8 +170,9 @@ class Trace:
         def per_seed(column: np.ndarray) -> np.ndarray:
             return np.broadcast_to(column, (len(seeds), count)) if pick is None else column[pick]
 
+        arrival_s, clients = self._arrivals(seeds, rows.arrival_s, pick, count)
         return Requests(
-            arrival_s=self._arrival_s(seeds, rows.arrival_s, pick, count),
+            arrival_s=arrival_s,
             prompt_tokens=per_seed(rows.prompt_tokens),
             output_tokens=per_seed(rows.output_tokens),
             routing_uniform=uniforms(Purpose.ROUTING, seeds, count),
@@ -182,21 +184,23 @@ class Trace:
             session=rows.session,
             class_names=rows.class_names,
             notices=notices,
+            clients=clients,
         )
 
-    def _arrival_s(
+    def _arrivals(
         self, seeds: np.ndarray, recorded_s: np.ndarray | None, pick: np.ndarray | None, count: int
-    ) -> np.ndarray:
-        """Arrival times `[R, N]`: of the process asked for, as recorded, or from the gaps of the resampled requests."""
+    ) -> tuple[np.ndarray, Clients | None]:
+        """Arrival times `[R, N]`, and who sends the requests: of the process asked for, as recorded, or from the gaps of
+        the resampled requests."""
         if self.arrivals is not None:
-            unit_s = np.cumsum(draw({Purpose.ARRIVAL: self.arrivals.unit_gap()}, seeds, count)[Purpose.ARRIVAL], axis=1)
-            return self.arrivals.arrival_s(unit_s, seeds)
+            gaps = draw({Purpose.ARRIVAL: self.arrivals.unit_gap()}, seeds, count)[Purpose.ARRIVAL]
+            return self.arrivals.arrival_s(np.cumsum(gaps, axis=1), seeds), self.arrivals.clients(gaps)
         assert recorded_s is not None  # `read` has seen to it
         if pick is None:
-            return np.broadcast_to(recorded_s, (len(seeds), count))
+            return np.broadcast_to(recorded_s, (len(seeds), count)), None
         drawn_s = _gaps(recorded_s)[pick]
         drawn_s[:, 0] = recorded_s[0]
-        return np.cumsum(drawn_s, axis=1, out=drawn_s)
+        return np.cumsum(drawn_s, axis=1, out=drawn_s), None
 
 
 def _gaps(arrival_s: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxsim.workload.clients import Clients
 from jaxsim.workload.random import Purpose, uniforms
 
 MAX_INT32 = 2**31 - 1
@@ -30,6 +31,7 @@ class Requests:
         session: text session names by row, if the workload has them.
         class_names: names of the request classes, if the workload has them.
         notices: sentences for the user about what was done to the input.
+        clients: who sends the requests, if they wait for answers; of a closed loop `arrival_s` is 0.
     """
 
     arrival_s: np.ndarray
@@ -44,6 +46,7 @@ class Requests:
     session: tuple[str, ...] | None = None
     class_names: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    clients: Clients | None = None
 
     @classmethod
     def from_arrays(

@@ -70,6 +70,7 @@ class Synthetic:
         inputs = {Purpose.PROMPT: lengths_of, Purpose.OUTPUT: lengths_of}
         drawn = draw(samplers, seeds, self.num_requests, inputs)
         gaps = drawn[Purpose.ARRIVAL]
+        clients = self.arrivals.clients(gaps)
         unit_s = np.cumsum(gaps, axis=1, out=gaps if gaps.flags.writeable else None)
         shape = unit_s.shape
         index = np.broadcast_to(np.int32(0), shape) if self.classes is None else drawn[Purpose.CLASS]
@@ -83,6 +84,7 @@ class Synthetic:
             class_index=index,
             rate_per_s=self.arrivals.rate_per_s,
             class_names=tuple(one.name for one in self.classes or ()),
+            clients=clients,
         )
 
     def _length_samplers(self) -> dict[Purpose, Partial]:

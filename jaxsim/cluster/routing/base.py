@@ -1,21 +1,39 @@
 """What every router gives the fleet."""
 
 import abc
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxsim._arrays import select
-from jaxsim.engine.fleet.arriving import RouterView as RouterView
+from jaxsim.engine.fleet.routing import RouterView as RouterView
 
 
 class AbstractRouter(abc.ABC):
-    """Chooses the instance of every request."""
+    """Chooses the instance of every request when it arrives."""
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    """What it looks at that costs a look at every running request: `left` (tokens left), `blocks` (in use)."""
+    by_session: ClassVar[bool] = False
+    """Whether it looks at sessions."""
+
+    def measure(self, view: RouterView) -> jax.Array:
+        """A number per instance, `[I]`, of which the router may see an older state (`staleness_s`)."""
+        return jnp.zeros(view.eligible.shape)
+
+    @abc.abstractmethod
+    def pick(self, view: RouterView, measure: jax.Array) -> jax.Array:
+        """The instance of a request, one that is `eligible`, int32."""
+
+    def added(self, view: RouterView) -> jax.Array | float:
+        """What a request adds to the measure of the instance it is sent to, until it is looked at again."""
+        return 1.0
 
 
 class StaticRouter(AbstractRouter):
-    """Chooses before the run: from the requests alone, not from the state of the fleet.
+    """Chooses from the requests alone, not from the state of the fleet.
 
     Each instance then has its own stream of requests, and the fleet may be simulated as independent lanes.
     """
@@ -34,15 +52,17 @@ class StaticRouter(AbstractRouter):
         """
 
 
-class StateRouter(AbstractRouter):
-    """Chooses when a request arrives, from the state of the fleet."""
-
-    @abc.abstractmethod
-    def pick(self, view: RouterView) -> jax.Array:
-        """The instance of a request, int32; one that is `eligible`."""
-
-
 def least(view: RouterView, measure: jax.Array) -> jax.Array:
     """The eligible instance with the smallest measure; of equals the one with the lowest index."""
-    largest = jnp.inf if jnp.issubdtype(measure.dtype, jnp.floating) else jnp.iinfo(measure.dtype).max
-    return jnp.argmin(select(view.eligible, measure, largest))
+    return jnp.argmin(select(view.eligible, measure, jnp.inf)).astype(jnp.int32)
+
+
+def member(view: RouterView, place: jax.Array) -> jax.Array:
+    """The eligible instance at a place among the eligible ones."""
+    order = jnp.cumsum(view.eligible.astype(jnp.int32)) - 1
+    return jnp.argmax(view.eligible & (order == place)).astype(jnp.int32)
+
+
+def size(view: RouterView) -> jax.Array:
+    """Number of eligible instances, int32."""
+    return jnp.sum(view.eligible, dtype=jnp.int32)

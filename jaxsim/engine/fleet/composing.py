@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import select
+from jaxsim._arrays import select, take
 from jaxsim.engine import kv
 from jaxsim.engine.fleet.ending import emits
 from jaxsim.engine.fleet.shape import FleetShape
@@ -26,6 +26,14 @@ class Waiting(NamedTuple):
     first_token_s: jax.Array
     last_token_s: jax.Array
     num_waiting: jax.Array
+    own: jax.Array
+    """bool: it waits in the instance's own queue, not in the central one."""
+    landed: jax.Array
+    """bool: its KV cache is here already; it joins the running list whatever the policy says."""
+    blocks: jax.Array
+    """Blocks it holds then."""
+    decode_s: jax.Array
+    """nan if it has yet to be scheduled after it landed, else 0."""
 
 
 def view_of(kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Array) -> View:
@@ -78,37 +86,55 @@ class Done(NamedTuple):
     requeued: jax.Array
     """The victim, if it is queued again at once."""
     known: jax.Array
+    total: jax.Array
     first_token_s: jax.Array
     last_token_s: jax.Array
+    decode_s: jax.Array
     """Of the victim."""
+    freed: jax.Array
+    """bool: it held blocks."""
     lost_tokens: jax.Array
     preempted: jax.Array
     exceeded: jax.Array
     """bool: there was no free slot."""
 
 
-def follow(instance: Instance, plan: Plan, waiting: Waiting, composing: jax.Array, none: int) -> tuple[Instance, Done]:
-    """Grant, preempt and admit as planned, if the lane is `composing`."""
+def follow(
+    instance: Instance,
+    plan: Plan,
+    waiting: Waiting,
+    composing: jax.Array,
+    all_tokens: jax.Array,
+    most_tokens: jax.Array,
+    none: int,
+) -> tuple[Instance, Done]:
+    """Grant, preempt and admit as planned, if the lane is `composing`. What has landed joins first, and nothing else is
+    done then."""
+    asked = composing & ~waiting.landed
     s, t, counts = instance.slots, instance.times, instance.counts
     places = jnp.arange(s.status.shape[0], dtype=jnp.int32)
     # grants
-    grant = select(composing, plan.grant, 0)
+    grant = select(asked, plan.grant, 0)
     granted = s.granted + grant
     blocks = select(grant > 0, plan.blocks, s.blocks)
     used = counts.used_blocks + jnp.sum(blocks - s.blocks, dtype=jnp.int32)
     # a preemption
-    victim = (places == plan.victim) & composing
+    victim = (places == plan.victim) & asked
     evicts = jnp.any(victim)
     limbo = counts.old > 0
     status = select(victim, select(limbo, LIMBO, FREE), s.status)
-    lost = at(victim, s.computed)
+    # whoever lost its KV cache here does not leave with the token in flight
+    all_its = jnp.minimum(take(all_tokens, select(evicts, at(victim, s.request), none)), most_tokens)
+    lost = at(victim & (s.known + s.owed < s.total), s.computed)
     used = used - at(victim, blocks)
     granted, blocks = select(victim, 0, granted), select(victim, 0, blocks)
     computed = select(victim, 0, s.computed)
-    rank = select(composing, plan.rank, s.rank)
+    rank = select(asked, plan.rank, s.rank)
     # an admission
-    tokens = select(composing, plan.admit, 0)
-    admits = tokens > 0
+    joins = composing & waiting.landed
+    tokens = select(composing & ~joins, plan.admit, 0)
+    admits = (tokens > 0) | joins
+    takes = select(joins, 0, plan.admit_blocks)  # those of a landed request are in use already
     free = first_of(s.status == FREE, places)
     seat = free & admits
     slots = s._replace(
@@ -116,30 +142,31 @@ def follow(instance: Instance, plan: Plan, waiting: Waiting, composing: jax.Arra
         request=select(seat, waiting.request, s.request),
         rank=select(seat, counts.next_rank + 1, rank),
         known=select(seat, waiting.head.known, s.known),
-        total=select(seat, waiting.head.total, s.total),
-        goal=select(seat, waiting.head.known, s.goal),
-        computed=select(seat, 0, computed),
+        total=select(seat, waiting.head.total, select(victim, all_its, s.total)),
+        goal=select(seat, waiting.head.known - joins, s.goal),
+        computed=select(seat, select(joins, waiting.head.known - 1, 0), computed),
         granted=select(seat, tokens, granted),
         owed=select(seat, 0, s.owed),
-        blocks=select(seat, plan.admit_blocks, blocks),
+        blocks=select(seat, select(joins, waiting.blocks, plan.admit_blocks), blocks),
         urgency=select(seat, waiting.urgency, s.urgency),
     )
     times = t._replace(
         first_token_s=select(seat, waiting.first_token_s, t.first_token_s),
         last_token_s=select(seat, waiting.last_token_s, t.last_token_s),
         gap_s=select(seat, 0.0, t.gap_s),
+        decode_s=select(seat, waiting.decode_s, t.decode_s),
     )
     seated = jnp.any(seat)
     after = instance._replace(
         slots=slots,
         times=times,
         counts=counts._replace(
-            used_blocks=used + select(seated, plan.admit_blocks, 0),
+            used_blocks=used + select(seated, takes, 0),
             next_rank=counts.next_rank + select(composing, 2, 0),
         ),
-        memory=select(composing, plan.memory, instance.memory),
+        memory=select(asked, plan.memory, instance.memory),
         running=instance.running - evicts + seated,
-        queued=instance.queued + evicts - seated,
+        queued=instance.queued + evicts - (seated & waiting.own),
     )
     who = select(evicts, at(victim, s.request), none)
     return after, Done(
@@ -147,8 +174,11 @@ def follow(instance: Instance, plan: Plan, waiting: Waiting, composing: jax.Arra
         victim=who,
         requeued=select(limbo, none, who),
         known=at(victim, s.known),
+        total=all_its,
         first_token_s=jnp.sum(select(victim, t.first_token_s, 0.0)),
         last_token_s=jnp.sum(select(victim, t.last_token_s, 0.0)),
+        decode_s=jnp.sum(select(victim, t.decode_s, 0.0)),
+        freed=at(victim, s.blocks) > 0,
         lost_tokens=lost,
         preempted=evicts,
         exceeded=admits & ~seated,
@@ -197,7 +227,7 @@ def repeats(
     s, t, old = instance.slots, instance.times, instance.counts.old > 0
     two = kind.policy.batches_in_flight == 2
     member = s.granted > 0
-    emitting = emits(instance)
+    emitting = emits(s)
     many = jnp.int32(2**30)
     k = jnp.minimum(many, kind.policy.stretch_limit(view))
     k = jnp.minimum(k, jnp.min(select(emitting & (s.status == RUNNING), s.total - s.known - s.owed, many)))
@@ -264,8 +294,9 @@ def close(
     steps = k.astype(jnp.float64)
     there = (s.status == RUNNING) | (s.status == PADDING)
     passed = two & (s.granted == 0) & (s.known + s.owed >= s.total)
-    resident = jnp.sum(select(there & ~passed, s.computed + s.granted, 0), dtype=jnp.int32)
-    emitting = emits(instance)
+    kept = select(s.status == PADDING, s.total - 1, s.computed + s.granted)  # what padding feeds is not kept
+    resident = jnp.sum(select(there & ~passed, kept, 0), dtype=jnp.int32)
+    emitting = emits(s)
     ends = select(two, starts + duration_s(piece, jnp.maximum(steps - 1, 0.0)), starts + duration_s(piece, steps))
     waits = closes & nothing & old
     after = instance._replace(
@@ -278,6 +309,11 @@ def close(
             old=select(opens, 1, counts.old),
             k=select(runs, k, counts.k),
             resident=select(some, resident, counts.resident),
+        ),
+        times=instance.times._replace(
+            decode_s=select(
+                some & (s.granted > 0) & jnp.isnan(instance.times.decode_s), starts, instance.times.decode_s
+            )
         ),
         clock=clock._replace(
             start_s=select(runs, starts, clock.start_s),

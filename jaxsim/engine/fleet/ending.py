@@ -5,9 +5,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import select
+from jaxsim._arrays import select, take
 from jaxsim.engine import kv
-from jaxsim.engine.fleet.state import FREE, LIMBO, PADDING, RUNNING, Clock, Instance
+from jaxsim.engine.fleet.state import FREE, LIMBO, PADDING, RUNNING, Clock, Instance, Slots
 from jaxsim.engine.policy.base import at, first_of, last_of
 from jaxsim.engine.record import itl_bin
 from jaxsim.engine.stretch import duration_s, token_seconds
@@ -19,9 +19,8 @@ def piece_of(clock: Clock) -> Piece:
     return Piece(clock.first_s, clock.growth_s, jnp.inf)
 
 
-def emits(instance: Instance) -> jax.Array:
+def emits(s: Slots) -> jax.Array:
     """bool `[S]`: who emits a token in every iteration of the batch composed last."""
-    s = instance.slots
     return (s.granted > 0) & (s.computed + s.granted == s.known + s.owed)
 
 
@@ -36,9 +35,7 @@ class Emission(NamedTuple):
     iterations: jax.Array
 
 
-def emit(
-    instance: Instance, ends: jax.Array, two: jax.Array, block_size: jax.Array
-) -> tuple[Instance, Emission]:
+def emit(instance: Instance, ends: jax.Array, two: jax.Array, block_size: jax.Array) -> tuple[Instance, Emission]:
     """Apply the results that are due, if the instance's batch `ends` now.
 
     With one batch in flight (`two` false) those of all its k iterations. With two, those of the older one and of k - 1
@@ -47,19 +44,20 @@ def emit(
     s, t, counts, clock = instance.slots, instance.times, instance.counts, instance.clock
     now, k = instance.ends_s, counts.k
     applied = select(two, jnp.maximum(k - 1, 0), k)
-    emitting = emits(instance)
+    emitting = emits(s)
     old, new = s.owed, select(emitting, applied, 0)
     gained = old + new
     piece = piece_of(clock)
     before_s = select(two, clock.old_end_s, clock.start_s)
     first = jnp.isnan(t.first_token_s) & (gained > 0)
     old_s = clock.old_end_s - clock.old_start_s
+    live = s.status != PADDING
 
     # gaps of requests that emitted with the batch before are credited together, others one by one
-    due_old = (old > 0) & (t.last_token_s == clock.old_start_s)
-    due_new = (new > 0) & (select(two & (old > 0), before_s, t.last_token_s) == before_s)
+    due_old = live & (old > 0) & (t.last_token_s == clock.old_start_s)
+    due_new = live & (new > 0) & (select(two & (old > 0), before_s, t.last_token_s) == before_s)
     since = select(old > 0, clock.old_end_s, now) - t.last_token_s
-    late = (gained > 0) & ~jnp.isnan(t.last_token_s) & select(old > 0, ~due_old, ~due_new)
+    late = live & (gained > 0) & ~jnp.isnan(t.last_token_s) & select(old > 0, ~due_old, ~due_new)
     mean_s = duration_s(piece, applied.astype(jnp.float64)) / jnp.maximum(applied, 1)
     gaps = jnp.stack([jnp.sum(due_old, dtype=jnp.int32), applied * jnp.sum(due_new, dtype=jnp.int32)])
 
@@ -96,10 +94,10 @@ def emit(
         ends_s=jnp.float64(jnp.inf),
         ready_s=now,
     )
-    grown = jnp.sum(s.granted, dtype=jnp.int32).astype(jnp.float64)
+    grown = jnp.sum(select(live, s.granted, 0), dtype=jnp.int32).astype(jnp.float64)
     spent = token_seconds(piece, total, counts.resident.astype(jnp.float64), grown)
     emission = Emission(
-        tokens=select(ends, jnp.sum(gained, dtype=jnp.int32), 0),
+        tokens=select(ends, jnp.sum(select(live, gained, 0), dtype=jnp.int32), 0),
         bins=jnp.stack([itl_bin(old_s), itl_bin(mean_s)]),
         gaps=select(ends, gaps, 0),
         token_seconds=select(ends & (k > 0), spent, 0.0),
@@ -112,14 +110,22 @@ class Departure(NamedTuple):
     """One step of what follows an emission. Nobody: request N."""
 
     finished: jax.Array
-    """The request that emitted its last token here."""
+    """The request that emitted its last token."""
+    handed: jax.Array
+    """The request that emitted its first and only token here, and goes on elsewhere."""
     requeued: jax.Array
     """A preempted request that goes back to the queue."""
     left: jax.Array
     """Whoever leaves its slot: one of them."""
     known: jax.Array
+    total: jax.Array
+    blocks: jax.Array
+    """What it holds."""
     first_token_s: jax.Array
     last_token_s: jax.Array
+    decode_s: jax.Array
+    freed: jax.Array
+    """bool: blocks of the pool were freed."""
     gap_s: jax.Array
     """A gap between tokens, and how many requests had it."""
     gaps: jax.Array
@@ -127,8 +133,24 @@ class Departure(NamedTuple):
     """bool: nothing is left to do."""
 
 
-def depart(instance: Instance, ending: jax.Array, keeps_finished: jax.Array, none: int) -> tuple[Instance, Departure]:
-    """One request leaves or is queued again, one group of equal long gaps is recorded; if the lane is `ending`."""
+def depart(
+    instance: Instance,
+    ending: jax.Array,
+    keeps_finished: jax.Array,
+    all_tokens: jax.Array,
+    most_tokens: jax.Array,
+    none: int,
+) -> tuple[Instance, Departure]:
+    """One request leaves or is queued again, one group of equal long gaps is recorded; if the lane is `ending`.
+
+    Args:
+        instance: whose batch has ended.
+        ending: bool.
+        keeps_finished: bool, finished requests stay as padding.
+        all_tokens: int32 `[N+1]`, prompt and outputs of every request, wherever they are emitted.
+        most_tokens: at which a request stops.
+        none: N.
+    """
     s, t = instance.slots, instance.times
     there = ((s.status == RUNNING) | (s.status == LIMBO)) & ending
     complete = there & (s.known >= s.total)
@@ -137,9 +159,11 @@ def depart(instance: Instance, ending: jax.Array, keeps_finished: jax.Array, non
     requeues = last_of(limbo, s.rank)
     one = finishes | requeues
     was_running = at(finishes, (s.status == RUNNING).astype(jnp.int32))
-    stays = keeps_finished & finishes
+    request = select(jnp.any(one), at(one, s.request), none)
+    goes_on = jnp.any(finishes) & (at(one, s.known) < jnp.minimum(take(all_tokens, request), most_tokens))
+    stays = keeps_finished & finishes & ~goes_on
     status = select(one, select(stays, PADDING, FREE), s.status)
-    freed = at(finishes & ~stays, s.blocks)
+    freed = select(goes_on, 0, at(finishes & ~stays, s.blocks))
     blocks = select(one & ~stays, 0, s.blocks)
     # the batch is over when only padding is left
     over = keeps_finished & jnp.any(status == PADDING) & ~jnp.any(status == RUNNING)
@@ -159,12 +183,17 @@ def depart(instance: Instance, ending: jax.Array, keeps_finished: jax.Array, non
     still = ((status == RUNNING) & (s.known >= s.total)) | (status == LIMBO)
     last = jnp.sum(select(one, t.last_token_s, 0.0))
     return after, Departure(
-        finished=select(jnp.any(finishes), at(finishes, s.request), none),
-        requeued=select(jnp.any(requeues), at(requeues, s.request), none),
-        left=select(jnp.any(one), at(one, s.request), none),
+        finished=select(jnp.any(finishes) & ~goes_on, request, none),
+        handed=select(goes_on, request, none),
+        requeued=select(jnp.any(requeues), request, none),
+        left=request,
         known=at(one, s.known),
+        total=at(one, s.total),
+        blocks=at(one, s.blocks),
         first_token_s=jnp.sum(select(one, t.first_token_s, 0.0)),
         last_token_s=last,
+        decode_s=jnp.sum(select(one, t.decode_s, 0.0)),
+        freed=freed > 0,
         gap_s=longest,
         gaps=jnp.sum(group, dtype=jnp.int32),
         done=ending & ~jnp.any(still) & ~jnp.any(after.times.gap_s > 0),

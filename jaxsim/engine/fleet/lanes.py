@@ -50,6 +50,9 @@ class FleetRecords:
         makespan_s: float64 `[L]`, when the last batch ended.
         rounds: int64 `[L]`, rounds of the tile the lane was in.
         status: int32 `[L]`, `LaneStatus`.
+        decode_instance: int32 `[L, N]`; -1: not handed over. None: no instance hands over.
+        sent_s: float64 `[L, N]`, when clients sent each; nan: never. None: they do not wait for answers.
+        handover: float64 `[L, N]` by name, see `handover.Stamps`; empty: no instance hands over.
     """
 
     first_scheduled_s: np.ndarray
@@ -65,11 +68,23 @@ class FleetRecords:
     makespan_s: np.ndarray
     rounds: np.ndarray
     status: np.ndarray
+    decode_instance: np.ndarray | None
+    sent_s: np.ndarray | None
+    handover: dict[str, np.ndarray]
 
-    def split(self, ends: np.ndarray) -> "list[FleetRecords]":
-        """The records of consecutive lanes, cut at `ends`."""
-        parts = {field.name: np.split(getattr(self, field.name), ends) for field in dataclasses.fields(self)}
-        return [FleetRecords(**dict(zip(parts, part, strict=True))) for part in zip(*parts.values(), strict=True)]
+    def rows(self, places: np.ndarray | slice) -> "FleetRecords":
+        """Those of some lanes."""
+        return jax.tree.map(lambda column: column[places], self)
+
+    @staticmethod
+    def join(parts: "list[FleetRecords]") -> "FleetRecords":
+        """Those of all parts, one after the other."""
+        return jax.tree.map(lambda *columns: np.concatenate(columns), *parts)
+
+
+jax.tree_util.register_dataclass(
+    FleetRecords, data_fields=[field.name for field in dataclasses.fields(FleetRecords)], meta_fields=[]
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +125,11 @@ def simulate(
     for kind, places in alike.items():
         fleet, of_leaf, requests = _join([sets[place] for place in places])
         records = _simulate_alike(kind, fleet, of_leaf, requests, sets[places[0]].shape, workers, progress)
-        ends = np.cumsum([len(sets[place].requests.arrival_s) for place in places])
-        found |= dict(zip(places, records.split(ends[:-1]), strict=True))
+        first = 0
+        for place in places:
+            count = len(sets[place].requests.arrival_s)
+            found[place] = records.rows(slice(first, first + count))
+            first += count
     return [found[place] for place in range(len(sets))]
 
 
@@ -146,7 +164,8 @@ def _simulate_alike(
     stop = threading.Event()
 
     def run(work: tuple[int, np.ndarray], worker: _loop.Worker) -> FleetRecords:
-        sized = dataclasses.replace(shape, slots=work[0])
+        transfers = min(shape.transfers, 4 * work[0])
+        sized = dataclasses.replace(shape, slots=work[0], transfers=transfers)
         return _run_tile(fleet, of_leaf, requests, sized, stop, work[1], worker)
 
     try:
@@ -156,22 +175,16 @@ def _simulate_alike(
             for (tried, tile), records in _loop.map_tiles(run, tiles, list(workers)):
                 crowded = records.status == LaneStatus.SLOTS_EXCEEDED
                 if crowded.any():
-                    wider = next_width(tried + 1, shape.slots)
+                    wider = next_width(tried + 1, max(shape.slots, shape.transfers))
                     todo.setdefault(wider, []).append(tile[crowded])
                     SUFFICED[kind] = max(wider, SUFFICED.get(kind, wider))
-                parts.append(_rows(records, ~crowded))
+                parts.append(records.rows(~crowded))
                 where.append(tile[~crowded])
                 progress(int(np.sum(~crowded)))
     except BaseException:
         stop.set()
         raise
-    place = np.argsort(np.concatenate(where), kind="stable")
-    joined = {f.name: np.concatenate([getattr(p, f.name) for p in parts])[place] for f in dataclasses.fields(parts[0])}
-    return FleetRecords(**joined)
-
-
-def _rows(records: FleetRecords, mask: np.ndarray) -> FleetRecords:
-    return FleetRecords(**{f.name: getattr(records, f.name)[mask] for f in dataclasses.fields(records)})
+    return FleetRecords.join(parts).rows(np.argsort(np.concatenate(where), kind="stable"))
 
 
 def _tiles(lanes: np.ndarray, shape: FleetShape, slots: int, workers: Sequence[_loop.Worker]) -> list[np.ndarray]:
@@ -274,6 +287,13 @@ def _records(state: State, shape: FleetShape, rounds: int, stuck: np.ndarray) ->
 
     first_scheduled_s = column(kept.first_scheduled_s)
     exceeded = np.asarray(state.exceeded)
+    passed, clients = state.handover, state.clients
+    stamps = (
+        {}
+        if passed is None
+        else {f.name: column(getattr(passed.stamps, f.name)) for f in dataclasses.fields(passed.stamps)}
+    )
+    sent_s = None if clients is None else column(clients.sent_s)
     return FleetRecords(
         first_scheduled_s=np.where(np.isinf(first_scheduled_s), np.nan, first_scheduled_s),
         first_token_s=column(kept.first_token_s),
@@ -288,4 +308,7 @@ def _records(state: State, shape: FleetShape, rounds: int, stuck: np.ndarray) ->
         makespan_s=np.asarray(kept.makespan_s),
         rounds=np.full(lanes, rounds, np.int64),
         status=np.where((exceeded == LaneStatus.OK) & stuck, int(LaneStatus.NO_PROGRESS), exceeded).astype(np.int32),
+        decode_instance=None if passed is None else column(passed.target),
+        sent_s=None if sent_s is None else np.where(np.isinf(sent_s), np.nan, sent_s),
+        handover=stamps,
     )

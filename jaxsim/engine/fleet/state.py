@@ -1,6 +1,6 @@
 """The state of one fleet, its inputs and what is constant over its run."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float64, Int32
 
 from jaxsim._arrays import select, take
-from jaxsim.engine.fleet import queues
+from jaxsim.engine.fleet import handover, queues
+from jaxsim.engine.fleet.handover import Handover, Network
 from jaxsim.engine.fleet.queues import Fifo, Ranked
 from jaxsim.engine.fleet.shape import FleetShape
 from jaxsim.engine.policy.base import AbstractPolicy
@@ -23,6 +24,29 @@ NEXT, ENDING, COMPOSING = range(3)
 """What a lane is about to do: look for the next event; go on ending a batch; go on composing one."""
 
 
+UNIFIED, PREFILL, DECODE = range(3)
+"""Roles of instances."""
+
+
+UNLIMITED_BLOCKS = 1 << 30
+"""Blocks of a pool without a limit."""
+
+
+class Router(Protocol):
+    """What the fleet needs of a router (`jaxsim.cluster.routing`)."""
+
+    needs: ClassVar[frozenset[str]]
+
+    def measure(self, view: Any) -> jax.Array:
+        """A number per instance, float64 `[I]`, as of now or of when it was last looked at."""
+
+    def pick(self, view: Any, measure: jax.Array) -> jax.Array:
+        """The instance, int32."""
+
+    def added(self, view: Any) -> jax.Array:
+        """What a request adds to the measure of the instance it is sent to."""
+
+
 class Kind(eqx.Module):
     """Instances whose scheduler and clock have one structure: their numbers, stacked."""
 
@@ -32,6 +56,8 @@ class Kind(eqx.Module):
     watermark_blocks: Int32[Array, " G"]
     most_tokens: Int32[Array, " G"]
     """Of prompt and outputs together, at which a request stops."""
+    most_seqs: Int32[Array, " G"]
+    """Requests that run at once."""
     block_size: int = eqx.field(static=True)
 
     def of(self, place: jax.Array) -> "Kind":
@@ -47,23 +73,54 @@ class Fleet(eqx.Module):
     kind: Int32[Array, " I"]
     """Each instance's kind, and its place in it."""
     place: Int32[Array, " I"]
-    router: Any
+    role: Int32[Array, " I"]
+    group: Int32[Array, " I"]
+    """Place of its group among those that the same router serves."""
+    num_blocks: Int32[Array, " I"]
+    router: Router
+    decode_router: Router | None
+    network: Network | None
+    max_in_flight: Int32[Array, ""] | None
 
 
 class Requests(eqx.Module):
     """A lane's requests in the order they arrive; element N is a sentinel that never arrives."""
 
     arrival_s: Float64[Array, " N+1"]
+    """Of a closed loop 0, or infinite for those that are not sent."""
     prompt: Int32[Array, " N+1"]
     total: Int32[Array, " N+1"]
     """Prompt and all the tokens it will emit."""
+    uniform: Float64[Array, " N+1"]
     urgency: Int32[Array, " N+1"] | None
     """Place in order of (priority, arrival), equal for equals."""
-    uniform: Float64[Array, " N+1"] | None
-    assigned: Int32[Array, " N+1"] | None
-    """Its instance, where routing needs no state."""
+    session: Int32[Array, " N+1"] | None
+    think_s: Float64[Array, " N+1"] | None
+    """Of a closed loop, time between its end and the user's next request."""
     ranks: dict[str, Int32[Array, " N+1"]]
     """Its rank in each order of waiting queues but `fcfs`."""
+
+
+class RouterMemory(eqx.Module):
+    """What a router remembers of its picks."""
+
+    last: Int32[Array, ""]
+    """-1 at first."""
+    seen: Float64[Array, " I"]
+    """Its measure of every instance as of `seen_s`, and what it has added since."""
+    seen_s: Float64[Array, ""]
+
+
+class Clients(eqx.Module):
+    """Users of a closed loop, or what `max_in_flight` needs."""
+
+    ready_s: Float64[Array, " users"]
+    """When each sends its next request; inf: it waits for an answer."""
+    user: Int32[Array, " N+1"]
+    freed_s: Float64[Array, ""]
+    """When a request ended last."""
+    sent_s: Float64[Array, " N+1"]
+    """When each was sent; inf: it was not."""
 
 
 class Slots(NamedTuple):
@@ -93,6 +150,8 @@ class Times(NamedTuple):
     last_token_s: jax.Array
     gap_s: jax.Array
     """A gap between tokens that is longer than an iteration and yet to be recorded; 0: none."""
+    decode_s: jax.Array
+    """When it was first scheduled after its KV cache landed; nan: it is yet to be; 0: it never landed."""
 
 
 class Counts(NamedTuple):
@@ -176,13 +235,24 @@ class State(eqx.Module):
     ready_s: Float64[Array, " I"]
     queued: Int32[Array, " I"]
     running: Int32[Array, " I"]
+    queued_prompt: Int32[Array, " I"]
+    """Tokens that the requests in its queues have to prefill, and to emit."""
+    queued_outputs: Int32[Array, " I"]
     clocks: Float64[Array, "I fields"]
     """`Clock`, then the policy's memory."""
     counts: Int32[Array, "I fields"]
     slots: Int32[Array, "I fields S"]
     times: Float64[Array, "I fields S"]
+    central_waiting: Int32[Array, ""]
+    """Requests in the central queue."""
     queues: dict[str, Fifo | Ranked]
     """Waiting queues, by their order."""
+    routers: tuple[RouterMemory, RouterMemory]
+    """Of arrivals, and of requests that leave their prefill instance."""
+    homes: Int32[Array, " sessions+1"] | None
+    """By session, its instance; -1: none yet."""
+    handover: Handover | None
+    clients: Clients | None
     records: Records
     exceeded: Int32[Array, ""]
 
@@ -221,11 +291,25 @@ def initial(fleet: Fleet, requests: Requests, shape: FleetShape) -> State:
         ready_s=jnp.full(i, jnp.inf),
         queued=jnp.zeros(i, jnp.int32),
         running=jnp.zeros(i, jnp.int32),
+        queued_prompt=jnp.zeros(i, jnp.int32),
+        queued_outputs=jnp.zeros(i, jnp.int32),
         clocks=jnp.concatenate([clocks, remembered], axis=1),
         counts=jnp.zeros((i, len(Counts._fields)), jnp.int32),
         slots=jnp.zeros((i, len(Slots._fields), s), jnp.int32),
         times=times,
-        queues={order: queues.empty(order, i, n, requests.ranks.get(order)) for order in orders_of(fleet)},
+        central_waiting=zero,
+        queues={order: queues.empty(order, shape.queues, n, requests.ranks.get(order)) for order in orders_of(fleet)},
+        routers=(RouterMemory(jnp.int32(-1), jnp.zeros(i), jnp.float64(-jnp.inf)),) * 2,
+        homes=jnp.full(shape.sessions + 1, -1, jnp.int32) if shape.sessions else None,
+        handover=handover.initial(shape) if shape.transfers else None,
+        clients=Clients(
+            ready_s=jnp.zeros(shape.users),
+            user=jnp.zeros(n + 1, jnp.int32),
+            freed_s=jnp.float64(0),
+            sent_s=never,
+        )
+        if shape.users or shape.capped
+        else None,
         records=Records(
             first_scheduled_s=never,
             first_token_s=jnp.full(n + 1, jnp.nan),
@@ -247,7 +331,10 @@ def initial(fleet: Fleet, requests: Requests, shape: FleetShape) -> State:
 def finished(state: State) -> jax.Array:
     """Whether nothing can happen any more, and a round leaves the lane as it is; or it cannot go on."""
     busy = (state.doing != NEXT) | jnp.any(state.ends_s < jnp.inf) | jnp.any(state.ready_s < jnp.inf)
-    return ~(busy | (state.arrives_s < jnp.inf)) | (state.exceeded > 0)
+    busy = busy | (state.arrives_s < jnp.inf)
+    if state.handover is not None:
+        busy = busy | jnp.any(state.handover.lands_s < jnp.inf) | jnp.any(state.handover.check > 0)
+    return ~busy | (state.exceeded > 0)
 
 
 def axes(state: State) -> State:

@@ -173,6 +173,10 @@ class AbstractPolicy(abc.ABC):
         request finishes, completes its prompt, lacks a block or arrives."""
         return jnp.int32(2**30)
 
+    def landing_blocks(self, known: jax.Array, total: jax.Array, block_size: jax.Array) -> jax.Array:
+        """Blocks that a request takes whose KV cache of `known - 1` tokens is transferred to the instance, int32."""
+        return kv.ceil_div(known, block_size)
+
     def most_seqs(self, num_blocks: int | None, block_size: int) -> int:
         """The most requests that can run at once."""
         return self.max_num_seqs

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -50,6 +51,10 @@ class Orca(AbstractPolicy):
             rank=view.rank,
             memory=view.memory,
         )
+
+    def landing_blocks(self, known: jax.Array, total: jax.Array, block_size: jax.Array) -> jax.Array:
+        """A reservation like any other."""
+        return jnp.broadcast_to(jnp.asarray(self.max_model_len, jnp.int32) // block_size, known.shape)
 
     def most_seqs(self, num_blocks: int | None, block_size: int) -> int:
         """As many reservations as the pool has room for."""

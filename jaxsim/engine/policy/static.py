@@ -2,11 +2,13 @@
 
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxsim._arrays import select
 from jaxsim._component import check, component
+from jaxsim.engine import kv
 from jaxsim.engine.policy.base import AbstractPolicy, Plan, View
 from jaxsim.engine.policy.orders import QueueOrder
 
@@ -53,6 +55,10 @@ class Static(AbstractPolicy):
             rank=view.rank,
             memory=view.memory,
         )
+
+    def landing_blocks(self, known: jax.Array, total: jax.Array, block_size: jax.Array) -> jax.Array:
+        """Those of its outputs too."""
+        return kv.ceil_div(total, block_size)
 
     def least_blocks(
         self, prompt_tokens: np.ndarray, output_tokens: np.ndarray, block_size: int, watermark_blocks: int

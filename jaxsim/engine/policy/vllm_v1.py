@@ -18,8 +18,8 @@ class VllmV1(AbstractPolicy, StreamPolicy):
     """Running requests first in admission order, then waiting ones, under one budget of tokens per iteration.
 
     Prompts are chunked to the budget left. A running request that lacks a KV block preempts the last of the running
-    list (by recomputation: its blocks are freed, its outputs kept), under `priority` the least urgent; after a preemption
-    nobody is admitted in that iteration. The first waiting request that does not fit ends admission.
+    list (by recomputation: its blocks are freed, its outputs kept), under `priority` the least urgent; after a
+    preemption nobody is admitted in that iteration. The first waiting request that does not fit ends admission.
 
     Attributes:
         max_num_batched_tokens: token budget of one iteration.
@@ -75,7 +75,7 @@ class VllmV1(AbstractPolicy, StreamPolicy):
         return self.order == "fcfs" and isinstance(threshold, int) and threshold == 0
 
     def plan(self, view: View) -> Plan:
-        """Rules 1 to 6. Running requests are granted up to and including the first that is not a decode, all at once."""
+        """Rules 1 to 6. Running requests up to and including the first that is not a decode are granted at once."""
         none = view.running.shape[0]
         room = self.max_num_batched_tokens - view.tokens
         capped = (self.long_prefill_token_threshold > 0) & (view.num_running + view.num_waiting > 1)

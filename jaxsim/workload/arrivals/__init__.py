@@ -3,6 +3,7 @@
 from jaxsim._component import registry
 from jaxsim.workload.arrivals.base import Arrivals as Arrivals
 from jaxsim.workload.arrivals.burst import Burst as Burst
+from jaxsim.workload.arrivals.closed_loop import ClosedLoop as ClosedLoop
 from jaxsim.workload.arrivals.constant import Constant as Constant
 from jaxsim.workload.arrivals.gamma import Gamma as Gamma
 from jaxsim.workload.arrivals.markov import Markov as Markov
@@ -11,4 +12,4 @@ from jaxsim.workload.arrivals.piecewise import Piecewise as Piecewise
 from jaxsim.workload.arrivals.poisson import Poisson as Poisson
 from jaxsim.workload.arrivals.weibull import Weibull as Weibull
 
-ARRIVALS = registry(Poisson, Gamma, Weibull, Constant, Burst, OnOff, Markov, Piecewise)
+ARRIVALS = registry(Poisson, Gamma, Weibull, Constant, Burst, OnOff, Markov, Piecewise, ClosedLoop)

@@ -6,6 +6,9 @@ import jax
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxsim._component import check
+from jaxsim.workload.clients import Clients
+
 
 class Arrivals(abc.ABC):
     """Turns a stream of unit-mean gaps, the same under every rate, into arrival times.
@@ -17,6 +20,15 @@ class Arrivals(abc.ABC):
     @abc.abstractmethod
     def rate_per_s(self) -> float:
         """Nominal rate in requests/s; nan if there is none."""
+
+    def clients(self, gaps: np.ndarray) -> Clients | None:
+        """Who sends the requests, where they wait for answers; None: each is sent when it arrives.
+
+        Args:
+            gaps: the unit-mean gaps, float64 `[R, N]`.
+        """
+        cap = getattr(self, "max_in_flight", None)
+        return None if cap is None else Clients(max_in_flight=cap)
 
     @abc.abstractmethod
     def unit_gap(self) -> Partial:
@@ -40,3 +52,13 @@ def exponential_gap(uniform: jax.Array) -> jax.Array:
 def even_gap(uniform: jax.Array) -> jax.Array:
     """Gaps that are all 1."""
     return jax.numpy.ones_like(uniform)
+
+
+def check_in_flight(arrivals: Arrivals) -> None:
+    """The limit of requests under way is a count, if there is one."""
+    check(
+        arrivals,
+        "max_in_flight",
+        lambda count: isinstance(count, int) and 1 <= count < 2**31,
+        "null or a whole number, 1 or greater",
+    )

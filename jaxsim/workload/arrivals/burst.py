@@ -6,7 +6,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxsim._component import check, check_positive, component
-from jaxsim.workload.arrivals.base import Arrivals, even_gap
+from jaxsim.workload.arrivals.base import Arrivals, check_in_flight, even_gap
 
 
 @component
@@ -16,13 +16,16 @@ class Burst(Arrivals):
     Attributes:
         size: requests per burst.
         interval_s: seconds from one burst to the next.
+        max_in_flight: requests the client has under way at most; it holds others back; null is no limit.
     """
 
     kind: Literal["burst"] = "burst"
     size: int
     interval_s: float
+    max_in_flight: int | None = None
 
     def __post_init__(self) -> None:
+        check_in_flight(self)
         check(self, "size", lambda size: isinstance(size, int) and size >= 1, "a whole number, 1 or greater")
         check_positive(self, "interval_s")
 

@@ -7,7 +7,7 @@ from jax.tree_util import Partial
 
 from jaxsim._component import check_positive, component
 from jaxsim.workload._gamma import unit_mean_gamma
-from jaxsim.workload.arrivals.base import Arrivals
+from jaxsim.workload.arrivals.base import Arrivals, check_in_flight
 
 
 @component
@@ -17,13 +17,16 @@ class Gamma(Arrivals):
     Attributes:
         rate: requests per second.
         cv: coefficient of variation of the gaps (standard deviation / mean); 1 is Poisson.
+        max_in_flight: requests the client has under way at most; it holds others back; null is no limit.
     """
 
     kind: Literal["gamma"] = "gamma"
     rate: float
     cv: float
+    max_in_flight: int | None = None
 
     def __post_init__(self) -> None:
+        check_in_flight(self)
         check_positive(self, "rate", "cv")
 
     @property

@@ -8,7 +8,7 @@ from jax.tree_util import Partial
 from jaxsim._component import component
 from jaxsim.workload._checks import check_numbers, plain
 from jaxsim.workload.arrivals._modulated import through_states
-from jaxsim.workload.arrivals.base import Arrivals, exponential_gap
+from jaxsim.workload.arrivals.base import Arrivals, check_in_flight, exponential_gap
 
 
 @component
@@ -20,13 +20,16 @@ class Markov(Arrivals):
     Attributes:
         rates: requests per second in each state; 0 is allowed, but not in all.
         switch_rates: per state, at how many times per second it is left for the next one.
+        max_in_flight: requests the client has under way at most; it holds others back; null is no limit.
     """
 
     kind: Literal["markov"] = "markov"
     rates: tuple[float, ...]
     switch_rates: tuple[float, ...]
+    max_in_flight: int | None = None
 
     def __post_init__(self) -> None:
+        check_in_flight(self)
         check_numbers(self, "rates", zero=True)
         check_numbers(self, "switch_rates", zero=False)
         if len(self.rates) < 2 or len(self.rates) != len(self.switch_rates):

@@ -7,7 +7,7 @@ from jax.tree_util import Partial
 
 from jaxsim._component import check_not_negative, check_positive, component
 from jaxsim.workload.arrivals._modulated import through_states
-from jaxsim.workload.arrivals.base import Arrivals, exponential_gap
+from jaxsim.workload.arrivals.base import Arrivals, check_in_flight, exponential_gap
 
 
 @component
@@ -21,6 +21,7 @@ class OnOff(Arrivals):
         rate_off: requests per second in an off phase; may be 0.
         mean_on_s: mean seconds of an on phase.
         mean_off_s: mean seconds of an off phase.
+        max_in_flight: requests the client has under way at most; it holds others back; null is no limit.
     """
 
     kind: Literal["on_off"] = "on_off"
@@ -28,8 +29,10 @@ class OnOff(Arrivals):
     rate_off: float = 0.0
     mean_on_s: float
     mean_off_s: float
+    max_in_flight: int | None = None
 
     def __post_init__(self) -> None:
+        check_in_flight(self)
         check_positive(self, "rate_on", "mean_on_s", "mean_off_s")
         check_not_negative(self, "rate_off")
 

@@ -9,7 +9,7 @@ from jax.tree_util import Partial
 from jaxsim._component import component
 from jaxsim.workload._checks import check_numbers, plain
 from jaxsim.workload.arrivals._modulated import through_rates
-from jaxsim.workload.arrivals.base import Arrivals, exponential_gap
+from jaxsim.workload.arrivals.base import Arrivals, check_in_flight, exponential_gap
 
 
 @component
@@ -21,13 +21,16 @@ class Piecewise(Arrivals):
     Attributes:
         times_s: seconds at which a rate begins, increasing, the first 0.
         rates: requests per second; 0 is allowed, but not last.
+        max_in_flight: requests the client has under way at most; it holds others back; null is no limit.
     """
 
     kind: Literal["piecewise"] = "piecewise"
     times_s: tuple[float, ...]
     rates: tuple[float, ...]
+    max_in_flight: int | None = None
 
     def __post_init__(self) -> None:
+        check_in_flight(self)
         check_numbers(self, "times_s", zero=True)
         check_numbers(self, "rates", zero=True)
         if len(self.rates) != len(self.times_s):

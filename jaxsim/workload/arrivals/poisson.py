@@ -6,7 +6,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxsim._component import check_positive, component
-from jaxsim.workload.arrivals.base import Arrivals, exponential_gap
+from jaxsim.workload.arrivals.base import Arrivals, check_in_flight, exponential_gap
 
 
 @component
@@ -15,12 +15,15 @@ class Poisson(Arrivals):
 
     Attributes:
         rate: requests per second.
+        max_in_flight: requests the client has under way at most; it holds others back; null is no limit.
     """
 
     kind: Literal["poisson"] = "poisson"
     rate: float
+    max_in_flight: int | None = None
 
     def __post_init__(self) -> None:
+        check_in_flight(self)
         check_positive(self, "rate")
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxsim._component import check, check_positive, component
-from jaxsim.workload.arrivals.base import Arrivals
+from jaxsim.workload.arrivals.base import Arrivals, check_in_flight
 
 _CV_RANGE = (0.01, 50.0)
 
@@ -21,13 +21,16 @@ class Weibull(Arrivals):
     Attributes:
         rate: requests per second.
         cv: coefficient of variation of the gaps (standard deviation / mean), 0.01 to 50; 1 is Poisson.
+        max_in_flight: requests the client has under way at most; it holds others back; null is no limit.
     """
 
     kind: Literal["weibull"] = "weibull"
     rate: float
     cv: float
+    max_in_flight: int | None = None
 
     def __post_init__(self) -> None:
+        check_in_flight(self)
         check_positive(self, "rate")
         low, high = _CV_RANGE
         check(self, "cv", lambda cv: low <= cv <= high, f"a number from {low:g} to {high:g}")
