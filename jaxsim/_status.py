@@ -10,6 +10,7 @@ class RequestStatus(enum.IntEnum):
     REJECTED = 1
     UNFINISHED = 2
     LOST = 3
+    ABORTED = 4
 
     @property
     def advice(self) -> str:
@@ -20,6 +21,7 @@ class RequestStatus(enum.IntEnum):
             "or kv_cache.num_blocks to serve it",
             RequestStatus.UNFINISHED: "was still queued or running when its lane stopped",
             RequestStatus.LOST: "was dropped by an unavailable instance (on_failure: lose)",
+            RequestStatus.ABORTED: "was given up by the scheduler: alone, it had outgrown the KV pool",
         }[self]
 
 

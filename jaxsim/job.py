@@ -259,6 +259,8 @@ def _table(seeds: np.ndarray, requests: Requests, accepted: np.ndarray, records:
     finished = ~np.isnan(records.finish_s)
     status = np.where(finished, np.int8(RequestStatus.COMPLETED), np.int8(RequestStatus.UNFINISHED))
     status[~accepted] = RequestStatus.REJECTED
+    if records.given_up is not None:
+        status = np.where(records.given_up > 0, records.given_up, status).astype(np.int8)
     decode_instance = records.decode_instance
     return RequestTable(
         seed=seeds,

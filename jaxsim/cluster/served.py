@@ -54,6 +54,8 @@ class FleetRecords:
         status: int32 `[R]`, the worst `LaneStatus` of the instances.
         decode_instance: int32 `[R, N]`, where requests that were handed over went on; -1: nowhere else. None: no fleet
             of that kind.
+        given_up: int32 `[R, N]`, `RequestStatus` of requests that ended without having emitted all their tokens; 0 of the
+            others. None: there are none.
         sent_s: float64 `[R, N]`, when clients that wait for answers sent each; None: when it arrived.
         handover: when things happened between the two instances, float64 `[R, N]` by name; empty: nothing was handed
             over.
@@ -73,5 +75,6 @@ class FleetRecords:
     recomputed_tokens: np.ndarray
     status: np.ndarray
     decode_instance: np.ndarray | None = None
+    given_up: np.ndarray | None = None
     sent_s: np.ndarray | None = None
     handover: Mapping[str, np.ndarray] = field(default_factory=dict)

@@ -214,6 +214,7 @@ def _collect(fleet: Fleet, records: lanes.FleetRecords) -> FleetRecords:
         recomputed_tokens=records.recomputed_tokens,
         status=records.status,
         decode_instance=None if records.decode_instance is None else column(records.decode_instance),
+        given_up=column(records.given_up),
         sent_s=None if records.sent_s is None else column(records.sent_s),
         handover={name: column(values) for name, values in records.handover.items()},
     )

@@ -41,6 +41,7 @@ def view_of(kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Arr
     s = instance.slots
     return View(
         running=(s.status == RUNNING) | (s.status == PADDING),
+        prompt=s.prompt,
         request=s.request,
         rank=s.rank,
         urgency=s.urgency,
@@ -83,6 +84,8 @@ class Done(NamedTuple):
 
     admitted: jax.Array
     victim: jax.Array
+    given_up: jax.Array
+    """The victim, if it is not to be queued again."""
     requeued: jax.Array
     """The victim, if it is queued again at once."""
     known: jax.Array
@@ -121,7 +124,7 @@ def follow(
     # a preemption
     victim = (places == plan.victim) & asked
     evicts = jnp.any(victim)
-    limbo = counts.old > 0
+    limbo, aborts = counts.old > 0, jnp.asarray(plan.aborts)
     status = select(victim, select(limbo, LIMBO, FREE), s.status)
     # whoever lost its KV cache here does not leave with the token in flight
     all_its = jnp.minimum(take(all_tokens, select(evicts, at(victim, s.request), none)), most_tokens)
@@ -139,6 +142,7 @@ def follow(
     seat = free & admits
     slots = s._replace(
         status=select(seat, RUNNING, status),
+        prompt=select(seat, waiting.head.prompt, s.prompt),
         request=select(seat, waiting.request, s.request),
         rank=select(seat, counts.next_rank + 1, rank),
         known=select(seat, waiting.head.known, s.known),
@@ -166,13 +170,14 @@ def follow(
         ),
         memory=select(asked, plan.memory, instance.memory),
         running=instance.running - evicts + seated,
-        queued=instance.queued + evicts - (seated & waiting.own),
+        queued=instance.queued + (evicts & ~aborts) - (seated & waiting.own),
     )
     who = select(evicts, at(victim, s.request), none)
     return after, Done(
         admitted=select(seated, waiting.request, none),
-        victim=who,
-        requeued=select(limbo, none, who),
+        victim=select(aborts, none, who),
+        given_up=select(aborts, who, none),
+        requeued=select(limbo | aborts, none, who),
         known=at(victim, s.known),
         total=all_its,
         first_token_s=jnp.sum(select(victim, t.first_token_s, 0.0)),

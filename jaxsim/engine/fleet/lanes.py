@@ -40,6 +40,7 @@ class FleetRecords:
         first_scheduled_s: float64 `[L, N]`; nan where it never happened, as in the following.
         first_token_s: float64 `[L, N]`.
         finish_s: float64 `[L, N]`.
+        given_up: int32 `[L, N]`, `RequestStatus` of requests that ended without having emitted all; 0 of the others.
         known: int32 `[L, N]`, prompt and tokens emitted.
         preemptions: int32 `[L, N]`.
         instance: int32 `[L, N]`; -1 where it never arrived.
@@ -58,6 +59,7 @@ class FleetRecords:
     first_scheduled_s: np.ndarray
     first_token_s: np.ndarray
     finish_s: np.ndarray
+    given_up: np.ndarray
     known: np.ndarray
     preemptions: np.ndarray
     instance: np.ndarray
@@ -298,6 +300,7 @@ def _records(state: State, shape: FleetShape, rounds: int, stuck: np.ndarray) ->
         first_scheduled_s=np.where(np.isinf(first_scheduled_s), np.nan, first_scheduled_s),
         first_token_s=column(kept.first_token_s),
         finish_s=column(kept.finish_s),
+        given_up=column(kept.given_up),
         known=column(kept.known),
         preemptions=column(kept.preemptions),
         instance=column(kept.instance),

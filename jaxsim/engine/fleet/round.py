@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxsim._arrays import add_each, put, put_add, put_min, select, take
+from jaxsim._status import RequestStatus
 from jaxsim.engine import kv
 from jaxsim.engine.fleet import composing, ending, handover, routing
 from jaxsim.engine.fleet.shape import FleetShape
@@ -76,6 +77,12 @@ class Here(NamedTuple):
 def build(fleet: Fleet, requests: Requests, shape: FleetShape) -> Callable[[State], State]:
     """The round of one lane as a pure function of its state."""
     return _Round(fleet, requests, shape).step
+
+
+def _repeated(kind: Kind, memory: jax.Array, times: jax.Array) -> jax.Array:
+    """What a policy remembers once the batch composed last was composed some times more."""
+    own = len(kind.policy.memory)
+    return jnp.concatenate([kind.policy.repeated(memory[:own], times), memory[own:]])
 
 
 class _Round:
@@ -173,7 +180,7 @@ class _Round:
         free = (state.doing == NEXT) & (jnp.min(state.ends_s) > state.now_s)
         rest = free & (self.lands_s(state) > state.now_s) & (self.arrives_s(state) > state.now_s)
         target, there = handover.next_target(state.handover, rest & (jnp.min(state.ready_s) > state.now_s))
-        looks = free & there
+        looks = free & there & ~handover.someone_leaves(state.handover)  # whoever leaves now asks first
         request, here = state.handover.waiting.first(target), self.here(target)
         tokens = take(state.records.known, request) - 1
         total = jnp.minimum(take(self.requests.total, request), here.of(lambda kind: kind.most_tokens))
@@ -371,6 +378,9 @@ class _Round:
     def end(self, state: State, instance: Instance, here: Here) -> tuple[State, Instance]:
         """Apply the results of the batch that ends; one request leaves or is queued again."""
         ends = (state.doing == ENDING) & (instance.ends_s <= state.now_s)
+        times = jnp.maximum(instance.counts.k - 1, 0)
+        memory = here.of(lambda kind: _repeated(kind, instance.memory, times))
+        instance = instance._replace(memory=select(ends, memory, instance.memory))
         instance, emission = ending.emit(instance, ends, here.two, here.block_size)
         is_ending = state.doing == ENDING
         keeps = here.of(lambda kind: jnp.bool_(kind.policy.keeps_finished))
@@ -387,6 +397,14 @@ class _Round:
         return replace(
             state, doing=select(done, select(self.nothing_else_now(state), COMPOSING, NEXT), state.doing)
         ), instance
+
+    def give_up(self, state: State, request: jax.Array) -> State:
+        """A request (N: nobody) ends without having emitted all its tokens."""
+        records, there = state.records, request < self.none
+        given_up = put(records.given_up, request, jnp.int32(RequestStatus.ABORTED))
+        state = replace(state, ended=state.ended + there, records=replace(records, given_up=given_up))
+        state = state if state.clients is None else self.answered(state, request)
+        return replace(state, arrives_s=self.arrives_s(state))
 
     def requeue(self, state: State, request: jax.Array, known: jax.Array, total: jax.Array, here: Here) -> State:
         """A preempted request (N: nobody) goes back to the queue of the instance at hand."""
@@ -459,6 +477,8 @@ class _Round:
         instance, closed = composing.close(instance, here.two, piece, k, closes, preempted)
 
         state = self._record_composition(state, done, closed)
+        if any(kind.policy.gives_up for kind in self.fleet.kinds):
+            state = self.give_up(state, done.given_up)
         state = self.admit(state, done, waiting, here)
         state = self.requeue(state, done.requeued, done.known, done.total, here)
         if state.handover is not None:
@@ -613,12 +633,13 @@ class _Round:
 
     def _record_composition(self, state: State, done: composing.Done, closed: composing.Closed) -> State:
         r = state.records
+        left = jnp.minimum(done.requeued, done.given_up)
         records = replace(
             r,
             first_scheduled_s=put_min(r.first_scheduled_s, done.admitted, closed.starts_s),
-            first_token_s=put(r.first_token_s, done.requeued, done.first_token_s),
-            last_token_s=put(r.last_token_s, done.requeued, done.last_token_s),
-            known=put(r.known, done.requeued, done.known),
+            first_token_s=put(r.first_token_s, left, done.first_token_s),
+            last_token_s=put(r.last_token_s, left, done.last_token_s),
+            known=put(r.known, left, done.known),
             preemptions=put_add(r.preemptions, done.victim, jnp.int32(1)),
             recomputed_tokens=r.recomputed_tokens + done.lost_tokens,
             iterations=r.iterations + closed.iterations,

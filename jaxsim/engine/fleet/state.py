@@ -127,6 +127,7 @@ class Slots(NamedTuple):
     """Requests at an instance, int32 `[S]` each (of a lane `[I, fields, S]`)."""
 
     status: jax.Array
+    prompt: jax.Array
     request: jax.Array
     rank: jax.Array
     known: jax.Array
@@ -202,6 +203,8 @@ class Records(eqx.Module):
     first_token_s: Float64[Array, " N+1"]
     last_token_s: Float64[Array, " N+1"]
     finish_s: Float64[Array, " N+1"]
+    given_up: Int32[Array, " N+1"]
+    """A `RequestStatus` of requests that end without having emitted all their tokens; 0 of the others."""
     known: Int32[Array, " N+1"]
     """Prompt and tokens emitted, as of when the request last left an instance's slots."""
     preemptions: Int32[Array, " N+1"]
@@ -315,6 +318,7 @@ def initial(fleet: Fleet, requests: Requests, shape: FleetShape) -> State:
             first_token_s=jnp.full(n + 1, jnp.nan),
             last_token_s=jnp.full(n + 1, jnp.nan),
             finish_s=jnp.full(n + 1, jnp.nan),
+            given_up=jnp.zeros(n + 1, jnp.int32),
             known=requests.prompt,
             preemptions=jnp.zeros(n + 1, jnp.int32),
             instance=jnp.full(n + 1, -1, jnp.int32),

@@ -34,6 +34,7 @@ class View(NamedTuple):
 
     running: jax.Array
     """bool: it holds a request of the running list."""
+    prompt: jax.Array
     request: jax.Array
     """Which: smaller is earlier in order of arrival."""
     rank: jax.Array
@@ -101,6 +102,8 @@ class Plan(NamedTuple):
     """Places in the running list, int32 `[S]`."""
     memory: jax.Array
     """What to remember; of a plan that closes an empty batch, too."""
+    aborts: jax.Array | bool = False
+    """bool: the victim is not queued again, but given up."""
 
 
 class Limit(NamedTuple):
@@ -147,6 +150,8 @@ class AbstractPolicy(abc.ABC):
     """Whether every decode needs a free block, also when it takes none."""
     requeues_last: ClassVar[bool] = False
     """Whether preempted requests go to the tail of the queue instead of its front."""
+    gives_up: ClassVar[bool] = False
+    """Whether some plans give a request up."""
     queue_order: str
     max_num_seqs: int
 
@@ -172,6 +177,10 @@ class AbstractPolicy(abc.ABC):
         """The most iterations, int32, for which the batch that was just composed is composed again, as long as no
         request finishes, completes its prompt, lacks a block or arrives."""
         return jnp.int32(2**30)
+
+    def repeated(self, memory: jax.Array, times: jax.Array) -> jax.Array:
+        """The memory once the batch composed last was composed `times` (int32) more."""
+        return memory
 
     def landing_blocks(self, known: jax.Array, total: jax.Array, block_size: jax.Array) -> jax.Array:
         """Blocks that a request takes whose KV cache of `known - 1` tokens is transferred to the instance, int32."""
