@@ -15,8 +15,10 @@ from jaxsim.config.errors import ScenarioError
 from jaxsim.config.schema import Instance, Scenario
 from jaxsim.engine.lanes import PROGRAMS
 from jaxsim.latency.gridded import Gridded
+from jaxsim.mean_field import Past, past_of
 from jaxsim.metrics import LaneTotals, RequestTable, ServiceClass
-from jaxsim.workload import Requests, Trace
+from jaxsim.warm import after, since_start
+from jaxsim.workload import Requests, Synthetic, Trace
 
 
 @dataclass
@@ -58,7 +60,7 @@ class Job:
         seeds: int64 `[R]`, the numbers of all seeds of the run.
 
     Raises:
-        ScenarioError: no request would be left after the warm-up.
+        ScenarioError: no request would be left after the warm-up, or there is no past to start warm from.
     """
 
     def __init__(self, scenario: Scenario, requests: Requests | None, workers: list[_loop.Worker]) -> None:
@@ -71,6 +73,15 @@ class Job:
         self._given = requests
         self._groups = [_group(instance) for instance in scenario.cluster.instances]
         self._workers = workers
+        self._past = Past(0, "")
+        if settings.start == "warm":
+            if requests is not None:
+                raise ScenarioError(
+                    "warm needs a workload that can be drawn for the time before, too; where requests are given, say "
+                    "empty, and leave out the beginning with monte_carlo.warmup_requests",
+                    "monte_carlo.start",
+                )
+            self._past = past_of(scenario)
         if settings.warmup_requests >= self.num_requests:
             raise ScenarioError(
                 f"must be less than the number of requests ({self.num_requests}), not {settings.warmup_requests}",
@@ -81,6 +92,16 @@ class Job:
     def total_requests(self) -> int:
         """Requests of all seeds."""
         return len(self.seeds) * self.num_requests
+
+    @property
+    def past(self) -> int:
+        """Requests that are simulated before those of each seed, and not measured."""
+        return self._past.requests
+
+    @property
+    def simulated_requests(self) -> int:
+        """Requests of each seed with those before it: what a seed costs."""
+        return self.num_requests + self.past
 
     @property
     def is_one_run(self) -> bool:
@@ -108,7 +129,8 @@ class Job:
             for place, instance in enumerate(self.scenario.cluster.instances)
             if instance.num_blocks != instance.kv_cache.num_blocks
         ]
-        return [*self.first.notices, *pools, *self._beyond_tables(self.first)]
+        past = [self._past.sentence] if self._past.sentence else []
+        return [*self.first.notices, *pools, *self._beyond_tables(self.first), *past]
 
     def simulate(self, places: np.ndarray, progress: Callable[[float], None]) -> tuple[RequestTable, LaneTotals, Cost]:
         """Draw and simulate some seeds.
@@ -123,13 +145,18 @@ class Job:
         [found] = simulate_together([(self, places)], progress)
         return found
 
-    def _served(self, seeds: np.ndarray, places: np.ndarray) -> fleet.Fleet:
-        """The fleet with the requests of some seeds."""
-        requests = self.scenario.workload.draw(seeds) if self._given is None else _rows(self._given, places)
+    def _served(self, seeds: np.ndarray, places: np.ndarray) -> tuple[fleet.Fleet, np.ndarray]:
+        """The fleet with the requests of some seeds behind those before them, and when each seed starts (`[M]`)."""
+        workload = self.scenario.workload
+        requests = workload.draw(seeds) if self._given is None else _rows(self._given, places)
+        start_s = np.zeros(len(seeds))
+        if self.past:
+            assert isinstance(workload, Synthetic)  # others have none
+            requests, start_s = after(workload.past(seeds, self.past), requests)
         accepted = ~self._rejected(requests)
         self._beyond_tables(requests)
         cluster = self.scenario.cluster
-        return fleet.Fleet(
+        served = fleet.Fleet(
             groups=self._groups,
             router=cluster.router,
             requests=requests,
@@ -138,6 +165,7 @@ class Job:
             decode_router=cluster.decode_router,
             transfer=cluster.transfer,
         )
+        return served, start_s
 
     def _totals(self, records: fleet.FleetRecords) -> LaneTotals:
         return LaneTotals(
@@ -217,16 +245,18 @@ def simulate_together(
     """
     served = [job._served(job.seeds[places], places) for job, places in parts]
     started, compiled = time.perf_counter(), PROGRAMS.compile_seconds
-    found = fleet.simulate(served, parts[0][0]._workers, progress)
+    found = fleet.simulate([one for one, _ in served], parts[0][0]._workers, progress)
     compiling = PROGRAMS.compile_seconds - compiled
     running = time.perf_counter() - started - compiling
-    total = sum(one.accepted.size for one in served)
+    total = sum(one.accepted.size for one, _ in served)
     outcomes = []
-    for (job, places), one, records in zip(parts, served, found, strict=True):
+    for (job, places), (one, start_s), records in zip(parts, served, found, strict=True):
         share = one.accepted.size / total
         cost = Cost(share * compiling, share * running, int(records.rounds.sum()), int(records.iterations.sum()))
-        table = _table(job.seeds[places], one.requests, one.accepted, records)
-        outcomes.append((table, job._totals(records), cost))
+        table, totals = _table(job.seeds[places], one.requests, one.accepted, records), job._totals(records)
+        if job.past:
+            table, totals = since_start(table, totals, start_s, job.past)
+        outcomes.append((table, totals, cost))
     return outcomes
 
 

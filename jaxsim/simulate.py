@@ -173,7 +173,7 @@ def _batches(runs: Iterable[_Run]) -> Iterator[list[tuple[_Run, int, np.ndarray]
     held = 0
     for one in runs:
         for number, places in enumerate(one.chunks()):
-            size = len(places) * one.job.num_requests
+            size = len(places) * one.job.simulated_requests
             if held and held + size > REQUESTS_PER_CHUNK:
                 yield batch
                 batch, held = [], 0
@@ -184,7 +184,7 @@ def _batches(runs: Iterable[_Run]) -> Iterator[list[tuple[_Run, int, np.ndarray]
 
 
 def _seeds_per_chunk(job: Job, processes: int = 1) -> int:
-    return max(1, min(REQUESTS_PER_CHUNK // job.num_requests, -(-len(job.seeds) // processes)))
+    return max(1, min(REQUESTS_PER_CHUNK // job.simulated_requests, -(-len(job.seeds) // processes)))
 
 
 def _what(job: Job, format: str | None = None, requests: Requests | None = None) -> dict[str, Any]:

@@ -5,7 +5,7 @@
 | fixed batch | every slot full at the mean context, for ever: the TPOT that a static benchmark quotes |
 | initial batch | the mean batch, with contexts as they are at the first decode step |
 | mean lengths | the simulation of requests that all have the mean prompt and the mean output |
-| mean field | batch and iteration time in balance with the arrivals (`analysis.mean_field`) |
+| mean field | batch and iteration time in balance with the arrivals (`jaxsim.mean_field`) |
 | M/M/c | slots as servers at the mean iteration time |
 | simulation | every request, every iteration |
 """
@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
-from jaxsim.analysis.mix import Mix, mix_of
-from jaxsim.analysis.queueing import FleetField
+from jaxsim.analysis.queueing import forms_of
 from jaxsim.analysis.replications import part_of, replicated
 from jaxsim.analysis.statistics import Statistic
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.schema import Scenario
+from jaxsim.mean_field import FleetField, Mix, mix_of
 from jaxsim.simulate import run
 from jaxsim.workload import Synthetic
 from jaxsim.workload.lengths import Fixed
@@ -155,7 +155,7 @@ def explain(scenario: Scenario, *, progress: Callable[[float], None] | None = No
     if means is not None:
         simulated = run(means, keep_requests=False, progress=part_of(progress, 0.6, 0.4))
         rungs.append(_simulated("mean lengths", simulated.summary))
-    forms = {form.name: form for form in fleet.forms(mix.rate_per_s)}
+    forms = {form.name: form for form in forms_of(fleet, mix.rate_per_s)}
     for name in ("mean field", "M/M/c"):
         form = forms[name]
         rungs.append(_rung(name, _finite(form.ttft_s), form.tpot_s))

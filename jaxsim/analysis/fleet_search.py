@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
-from jaxsim.analysis.mix import mix_of
 from jaxsim.analysis.promises import Margin, margins, met, worst
-from jaxsim.analysis.queueing import FleetField
 from jaxsim.analysis.rate_search import WARMUP
 from jaxsim.analysis.replications import Horizon, horizon_of, replicated
 from jaxsim.analysis.scenarios import rate_of, resized, size_of
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.schema import Instance, Scenario
+from jaxsim.mean_field import FleetField, mix_of
 from jaxsim.simulate import run_many
 
 if TYPE_CHECKING:

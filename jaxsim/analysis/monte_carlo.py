@@ -3,12 +3,14 @@
 Two errors need two remedies. *Noise* falls with more seeds, and the interval over seeds shows it. *Initial bias* does
 not: every seed starts empty, so a short run reads low however many seeds there are. A steady-state run is therefore cut
 at its warm-up (MSER-5) and lengthened until its statistics no longer drift; a terminating run (a trace, a working day)
-is measured from its start to its end, because that is what it is about.
+is measured from its start to its end, because that is what it is about. Where the scenario says `start: warm`, every
+seed starts as if the fleet had run for ever: nothing is cut, and that nothing drifts is still checked.
 
 The number of seeds is not found by looking again and again, which would make intervals too narrow, but from a pilot
 run, with a margin (Stein 1945). The run that counts starts afresh and has a fixed size.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +20,11 @@ import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
 from jaxsim.analysis.replications import Horizon, few_lane_counts, horizon_of, part_of, replicated
-from jaxsim.analysis.scenarios import resized
+from jaxsim.analysis.scenarios import resized, size_of
 from jaxsim.analysis.statistics import Measured, Sample, Statistic
 from jaxsim.analysis.steadiness import Drift, Growth, drift_of, growth_of, warmup_of
 from jaxsim.config.schema import Scenario
+from jaxsim.mean_field import past_of
 from jaxsim.result import Result
 from jaxsim.simulate import KEPT_REQUESTS, run
 
@@ -77,7 +80,8 @@ class MonteCarloAnswer(Answer):
         growth: of the number of requests in the system.
         warmup_requests: requests at the start of each seed that are not measured.
         num_requests: requests of each seed.
-        simulated_requests: of all runs, pilots included.
+        past_requests: requests that are simulated before each seed, for it to start warm; 0: it starts empty.
+        simulated_requests: of all runs, pilots and what came before each seed included.
         along: each target's value in ten parts of the run, with its interval.
     """
 
@@ -89,6 +93,7 @@ class MonteCarloAnswer(Answer):
     growth: Growth
     warmup_requests: int
     num_requests: int
+    past_requests: int
     simulated_requests: int
     along: Mapping[str, Sequence[Measured]] = field(repr=False)
     warnings: tuple[str, ...] = ()
@@ -112,7 +117,12 @@ class MonteCarloAnswer(Answer):
             enough = "" if target.met else f", not the {target.precision:.2g} that was asked for"
             said.append(f"{target.statistic.label} is {value:.4g} ({low:.4g} to {high:.4g}), ±{half:.1%}{enough}.")
         seeds = self.result.summary["seeds"]
-        kind = f"after {self.warmup_requests:,} of warm-up" if self.horizon == "steady" else "from the empty start on"
+        if self.past_requests:
+            kind = f"from a start after {self.past_requests:,} others"
+        elif self.horizon == "steady":
+            kind = f"after {self.warmup_requests:,} of warm-up"
+        else:
+            kind = "from the empty start on"
         said.append(f"{seeds:,} seeds of {self.num_requests:,} requests, {self.horizon}: measured {kind}.")
         return said
 
@@ -125,6 +135,7 @@ class MonteCarloAnswer(Answer):
             "seeds": self.result.summary["seeds"],
             "num_requests": self.num_requests,
             "warmup_requests": self.warmup_requests,
+            "past_requests": self.past_requests,
             "simulated_requests": self.simulated_requests,
             "queue_growth_per_s": self.growth.per_s,
             "overloaded": self.growth.overloaded,
@@ -182,8 +193,8 @@ def monte_carlo(
     """Simulate until statistics are known to a precision.
 
     Args:
-        scenario: its `seeds` are not used. A warm-up that it gives is kept, else it is detected. A trace that is not
-            resampled is replayed in blocks, so that seeds differ.
+        scenario: its `seeds` are not used. A warm-up that it gives is kept, else it is detected, unless it starts
+            warm. A trace that is not resampled is replayed in blocks, so that seeds differ.
         precision: half-width of the 95 % interval relative to the value, by statistic: `{"ttft_s.p99": 0.02}`.
         horizon: `steady` cuts the warm-up and lengthens the run until it does not drift; `terminating` takes the run as
             it is. `auto`: steady for synthetic arrivals with a long-run rate, terminating otherwise, or if overloaded.
@@ -201,6 +212,11 @@ def monte_carlo(
     """
     targets = _targets(precision)
     scenario, warnings = replicated(scenario)
+    past = past_of(scenario).requests if scenario.monte_carlo.start == "warm" else 0
+    if past:  # seeds no shorter than what comes before them, which is not measured
+        settings = dataclasses.replace(scenario.monte_carlo, past_requests=past)
+        longer = max(size_of(scenario), past)
+        scenario = resized(dataclasses.replace(scenario, monte_carlo=settings), num_requests=longer)
     pilot = _Pilot(scenario, list(targets), horizon_of(scenario, horizon), pilot_seeds, max_requests, warnings)
     pilot.settle(part_of(progress, 0.0, 0.3))
     scenario, answer, sample, spent = pilot.scenario, pilot.result, pilot.sample, pilot.simulated
@@ -209,15 +225,15 @@ def monte_carlo(
         enough = _needed_requests(answer, scenario, targets)
         longer = _needed_size(sample, targets, size, enough) if pilot.horizon == "steady" else size
         needed = few_lane_counts(max(math.ceil(enough / longer), min(seeds, pilot_seeds)))
-        affordable = min(needed, (max_requests - spent) // longer)
+        affordable = min(needed, (max_requests - spent) // (longer + past))
         if affordable * longer <= seeds * size:
             break
-        notify(_cost(targets, affordable, needed, longer, answer))
+        notify(_cost(targets, affordable, needed, longer, past, answer))
         scenario = resized(scenario, seeds=affordable, num_requests=longer)
         keep = affordable * longer <= KEPT_REQUESTS
         answer = run(scenario, keep_requests=keep, progress=part_of(progress, 0.3, 0.7))
         sample = _sample(answer, scenario)
-        spent += affordable * longer
+        spent += affordable * (longer + past)
     return _answer(answer, scenario, targets, pilot, sample, spent)
 
 
@@ -293,6 +309,7 @@ def _answer(
         growth=pilot.growth,
         warmup_requests=scenario.monte_carlo.warmup_requests,
         num_requests=size,
+        past_requests=scenario.monte_carlo.past_requests or 0,
         simulated_requests=spent,
         along=along,
         warnings=tuple(warnings),
@@ -328,6 +345,7 @@ class _Pilot:
         self.simulated = 0
         self._statistics = [statistic for statistic in statistics if statistic.can_be_paired]
         self._given_warmup = scenario.monte_carlo.warmup_requests
+        self._past = scenario.monte_carlo.past_requests or 0
         self._budget = budget
 
     @property
@@ -363,7 +381,7 @@ class _Pilot:
     def _lengthen(self, factor: float, progress: Callable[[float], None] | None) -> bool:
         """Make the seeds longer and run them, unless that would take more than a quarter of the budget."""
         longer = math.ceil(factor * self.num_requests)
-        if longer * self.scenario.monte_carlo.seeds > self._budget / 4:
+        if (longer + self._past) * self.scenario.monte_carlo.seeds > self._budget / 4:
             return False
         self.scenario = resized(self.scenario, num_requests=longer, warmup_requests=self._given_warmup)
         self._simulate(progress)
@@ -371,13 +389,14 @@ class _Pilot:
         return True
 
     def _warmup(self) -> tuple[int, bool]:
-        return (self._given_warmup, True) if self._given_warmup else warmup_of(self._table)
+        known = self._given_warmup or self._past
+        return (self._given_warmup, True) if known else warmup_of(self._table)
 
     def _simulate(self, progress: Callable[[float], None] | None) -> None:
         self.result = run(self.scenario, keep_requests=True, progress=progress)
         assert self.result.requests is not None
         self._table = self.result.requests
-        self.simulated += self._table.arrival_s.size
+        self.simulated += self._table.arrival_s.size + self._past * self._table.num_seeds
         self.sample = Sample.of(self._table, self.scenario)
 
 
@@ -390,14 +409,16 @@ def _targets(precision: Mapping[str, float]) -> dict[Statistic, float]:
     return {Statistic.parse(name): share for name, share in precision.items()}
 
 
-def _cost(targets: Mapping[Statistic, float], seeds: int, needed: int, size: int, pilot: Result) -> str:
+def _cost(targets: Mapping[Statistic, float], seeds: int, needed: int, size: int, past: int, pilot: Result) -> str:
     """What the coming run takes, told before it starts."""
-    rate = pilot.summary["num_requests"] / max(pilot.manifest["run_seconds"], 1e-9)
+    simulated = pilot.summary["num_requests"] + past * pilot.summary["seeds"]
+    rate = simulated / max(pilot.manifest["run_seconds"], 1e-9)
     what = ", ".join(f"{statistic.label} to ±{share:.2g}" for statistic, share in targets.items())
+    after = f" after {past:,} others" if past else ""
     limited = f" (the budget allows {seeds:,})" if seeds < needed else ""
     return (
-        f"{what}: about {needed:,} seeds of {size:,} requests{limited}, {seeds * size:,} in all, roughly "
-        f"{seeds * size / rate:.0f} s at the pilot's {rate:,.0f} requests/s, plus compiling"
+        f"{what}: about {needed:,} seeds of {size:,} requests{after}{limited}, {seeds * (size + past):,} in all, "
+        f"roughly {seeds * (size + past) / rate:.0f} s at the pilot's {rate:,.0f} requests/s, plus compiling"
     )
 
 

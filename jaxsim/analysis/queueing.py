@@ -8,7 +8,7 @@ Two ways to see an engine as servers, each with the formulas made for it:
 * *Every slot is a server* that holds a request from admission to its last token, at the speed of the mean batch: M/M/c
   (Erlang 1917), G/G/c by Kingman's formula (1961) with Sakasegawa's exponent (1977), and by Allen & Cunneen (1978).
 
-`mean field` is continuous batching itself in the mean (`analysis.mean_field`).
+`mean field` is continuous batching itself in the mean (`jaxsim.mean_field`).
 """
 
 import math
@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
-from jaxsim.analysis.mean_field import MeanField, OperatingPoint
-from jaxsim.analysis.mix import Mix, mix_of
-from jaxsim.cluster.routing import Random, RoundRobin
 from jaxsim.config.errors import ScenarioError
-from jaxsim.config.schema import Instance, Scenario
+from jaxsim.config.schema import Scenario
+from jaxsim.mean_field import FleetField, OperatingPoint, mix_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,7 +134,7 @@ class QueueingAnswer(Answer):
     forms: tuple[ClosedForm, ...]
     throughput_per_s: float
     simulated: Mapping[str, Any] | None
-    fleet: "FleetField" = field(repr=False)
+    fleet: FleetField = field(repr=False)
     warnings: tuple[str, ...] = ()
 
     @property
@@ -190,7 +188,7 @@ class QueueingAnswer(Answer):
         """Mean TTFT against the arrival rate by every formula, with the simulation where there is one."""
         ax = new_axes(ax)
         rates = np.linspace(0.02, 0.99, 60) * self.limit_per_s
-        curves = zip(*(self.fleet.forms(rate) for rate in rates.tolist()), strict=True)
+        curves = zip(*(forms_of(self.fleet, rate) for rate in rates.tolist()), strict=True)
         for forms in curves:
             name = forms[0].name
             ax.plot(rates, [form.ttft_s * 1e3 for form in forms], label=name, lw=2.5 if name == "mean field" else 1.2)
@@ -243,7 +241,7 @@ def queueing(
         rate_per_s=mix.rate_per_s,
         limit_per_s=limit,
         points=points,
-        forms=fleet.forms(mix.rate_per_s),
+        forms=forms_of(fleet, mix.rate_per_s),
         throughput_per_s=fleet.throughput_per_s(mix.rate_per_s),
         simulated=simulated,
         fleet=fleet,
@@ -251,65 +249,13 @@ def queueing(
     )
 
 
-class FleetField:
-    """The mean field of every group of a fleet, and how arrivals are shared among their instances.
-
-    Round robin and random routing share equally; routers that look at load are taken to share by capacity.
-
-    Args:
-        scenario: the fleet.
-        mix: of its workload, which need not be at the scenario's rate.
-    """
-
-    def __init__(self, scenario: Scenario, mix: Mix) -> None:
-        self._mix = mix
-        self._router = scenario.cluster.router
-        self._groups: tuple[Instance, ...] = scenario.cluster.instances
-        self.fields = [MeanField(instance, mix) for instance in self._groups]
-        self._instances = sum(group.count for group in self._groups)
-        capacity = np.array([field.limit_per_s for field in self.fields])
-        if isinstance(self._router, RoundRobin | Random):
-            self._share = np.full(len(capacity), 1 / self._instances)
-        else:
-            self._share = capacity / sum(c * g.count for c, g in zip(capacity, self._groups, strict=True))
-
-    @property
-    def limit_per_s(self) -> float:
-        """Requests per second beyond which some instance's queue grows without end."""
-        return float(min(field.limit_per_s / share for field, share in zip(self.fields, self._share, strict=True)))
-
-    def rates(self, rate_per_s: float) -> list[float]:
-        """What arrives at an instance of each group."""
-        return [rate_per_s * float(share) for share in self._share]
-
-    @property
-    def weights(self) -> np.ndarray:
-        """Share of the requests that each group serves, float64 `[groups]`."""
-        weights = np.array([group.count for group in self._groups]) * self._share
-        return weights / weights.sum()
-
-    def throughput_per_s(self, rate_per_s: float) -> float:
-        """`min(rate, slots / (TTFT + TPOT x tokens))`, TTFT without queueing, over all instances."""
-        points = [field.at(rate) for field, rate in zip(self.fields, self.rates(rate_per_s), strict=True)]
-        return sum(
-            group.count * min(point.rate_per_s, point.slots / point.service_s)
-            for group, point in zip(self._groups, points, strict=True)
-        )
-
-    def forms(self, rate_per_s: float) -> tuple[ClosedForm, ...]:
-        """Every closed form at an arrival rate, a mean over the requests of all groups."""
-        by_group = [
-            _forms(field.at(rate), self._arrival_scv(), field.mean_outputs)
-            for field, rate in zip(self.fields, self.rates(rate_per_s), strict=True)
-        ]
-        return tuple(_averaged(forms, self.weights) for forms in zip(*by_group, strict=True))
-
-    def _arrival_scv(self) -> float:
-        """Of the gaps at one instance: every I-th arrival, or each with probability 1/I (Whitt 1983, 'The Queueing
-        Network Analyzer', 4.4)."""
-        if isinstance(self._router, RoundRobin):
-            return self._mix.arrival_scv / self._instances
-        return 1 + (self._mix.arrival_scv - 1) / self._instances
+def forms_of(fleet: FleetField, rate_per_s: float) -> tuple[ClosedForm, ...]:
+    """Every closed form at an arrival rate, a mean over the requests of all groups."""
+    by_group = [
+        _forms(field.at(rate), fleet.arrival_scv, field.mean_outputs)
+        for field, rate in zip(fleet.fields, fleet.rates(rate_per_s), strict=True)
+    ]
+    return tuple(_averaged(forms, fleet.weights) for forms in zip(*by_group, strict=True))
 
 
 def _forms(point: OperatingPoint, arrival_scv: float, outputs: float) -> list[ClosedForm]:

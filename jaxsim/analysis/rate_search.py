@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
-from jaxsim.analysis.mix import mix_of
 from jaxsim.analysis.promises import Margin, margins, met, worst
-from jaxsim.analysis.queueing import FleetField
 from jaxsim.analysis.replications import Horizon, few_lane_counts, horizon_of, part_of, replicated
 from jaxsim.analysis.scenarios import at_rate, resized, size_of
 from jaxsim.analysis.steadiness import growth_of
 from jaxsim.config.schema import Scenario
+from jaxsim.mean_field import FleetField, mix_of
 from jaxsim.metrics.intervals import Interval
 from jaxsim.simulate import KEPT_REQUESTS, run, run_many
 

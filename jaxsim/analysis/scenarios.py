@@ -12,6 +12,7 @@ from jaxsim.config.errors import ScenarioError
 from jaxsim.config.io import dump_scenario, parse_scenario
 from jaxsim.config.overrides import parse_override
 from jaxsim.config.schema import Scenario, Workload
+from jaxsim.mean_field import rate_of as rate_of
 from jaxsim.specs.slo import Slo
 from jaxsim.workload import Synthetic, Trace
 from jaxsim.workload.arrivals import Arrivals
@@ -64,16 +65,6 @@ def size_of(scenario: Scenario) -> int:
     if isinstance(scenario.workload, Synthetic):
         return scenario.workload.num_requests
     return scenario.workload.draw(np.array([scenario.monte_carlo.first_seed])).arrival_s.shape[1]
-
-
-def rate_of(scenario: Scenario) -> float:
-    """Requests per second that arrive in the long run, a trace's mean; nan if there is no such number."""
-    arrivals = getattr(scenario.workload, "arrivals", None)
-    if arrivals is not None:
-        return float(arrivals.rate_per_s)
-    arrival_s = scenario.workload.draw(np.array([0])).arrival_s[0]
-    span_s = float(arrival_s[-1] - arrival_s[0])
-    return (len(arrival_s) - 1) / span_s if span_s > 0 else math.nan
 
 
 def at_rate(scenario: Scenario, rate_per_s: float) -> Scenario:

@@ -179,18 +179,24 @@ class MonteCarlo:
         seeds: how many.
         first_seed: number of the first; the others follow it. One number gives the same requests in every scenario.
         warmup_requests: how many of the first requests of each seed the statistics leave out.
-        start: state of the fleet when a replication starts.
+        start: state of the fleet when a replication starts: `empty`, or `warm`: as if it had run for ever, because
+            requests of the same process were served before, which are simulated and not measured.
+        past_requests: how many those are; null is so many that the start does not show.
     """
 
     seeds: int = 1
     first_seed: int = 0
     warmup_requests: int = 0
-    start: Literal["empty"] = "empty"
+    start: Literal["empty", "warm"] = "empty"
+    past_requests: int | None = None
 
     def __post_init__(self) -> None:
         check(self, "seeds", lambda value: 1 <= value < 2**31, "from 1 to 2147483647")
         check(self, "first_seed", lambda value: 0 <= value < 2**62, "0 or greater and below 2^62")
         check(self, "warmup_requests", lambda value: value >= 0, "0 or greater")
+        check(self, "past_requests", lambda value: value >= 1, "1 or greater, or null")
+        if self.past_requests is not None and self.start != "warm":
+            raise ValueError("past_requests must not be given with start: empty")
 
 
 @dataclass(frozen=True, kw_only=True)

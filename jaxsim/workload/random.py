@@ -25,6 +25,10 @@ vectorised arithmetic, whose last bit may depend on the place, cannot break exac
 requests or seeds compiles anew."""
 
 
+PAST = 1 << 31
+"""First index of what was before the start, counted backwards from it: a longer past ends like a shorter one."""
+
+
 class Purpose(enum.IntEnum):
     """What a random number decides. The codes are part of what a seed means: add, never renumber."""
 
@@ -58,8 +62,9 @@ def draw(
     seeds: np.ndarray,
     count: int,
     inputs: Mapping[Purpose, tuple[Purpose, ...]] = _OWN,
+    first: int = 0,
 ) -> dict[Purpose, np.ndarray]:
-    """Draw the numbers with index 0 .. count-1 under every seed.
+    """Draw the numbers with index `first` .. `first` + count - 1 under every seed.
 
     Args:
         samplers: per purpose a function of uniforms in (0, 1), float64 `[n]`, to `n` values: an elementwise inverse CDF
@@ -67,6 +72,7 @@ def draw(
         seeds: whole numbers of zero or greater, `[R]`.
         count: numbers per seed.
         inputs: purposes whose uniforms a sampler takes, in order, where that is not just its own.
+        first: 0, or `PAST`.
 
     Returns:
         NumPy arrays `[R, count]`, one per purpose; read-only if they are kept for the next call that asks for the same.
@@ -75,23 +81,25 @@ def draw(
     samplers = dict(samplers)
     takes = tuple((purpose, inputs.get(purpose, (purpose,))) for purpose in samplers)
     if len(seeds) * count > _KEPT_NUMBERS:
-        return _draw(takes, samplers, seeds, count)
+        return _draw(takes, samplers, seeds, first, count)
     leaves, structure = jax.tree.flatten(samplers)
     bound = tuple((leaf.dtype.str, leaf.shape, leaf.tobytes()) for leaf in map(np.asarray, leaves))
-    return _KEPT.get((takes, structure, bound, seeds.tobytes(), count), lambda: _draw(takes, samplers, seeds, count))
+    key = (takes, structure, bound, seeds.tobytes(), first, count)
+    return _KEPT.get(key, lambda: _draw(takes, samplers, seeds, first, count))
 
 
 def _draw(
     takes: tuple[tuple[Purpose, tuple[Purpose, ...]], ...],
     samplers: dict[Purpose, Partial],
     seeds: np.ndarray,
+    first: int,
     count: int,
 ) -> dict[Purpose, np.ndarray]:
     drawn: dict[Purpose, np.ndarray] = {}
     with _on_cpu_in_float64():
         for lane, seed in enumerate(seeds):
             for start in range(0, count, TILE):
-                for purpose, values in _tile(takes, samplers, seed, np.uint32(start)).items():
+                for purpose, values in _tile(takes, samplers, seed, np.uint32(first + start)).items():
                     if purpose not in drawn:
                         drawn[purpose] = np.empty((len(seeds), count), values.dtype)
                     into = drawn[purpose][lane, start : start + TILE]
@@ -138,9 +146,9 @@ def _bytes(drawn: Mapping[Purpose, np.ndarray]) -> int:
     return sum(values.nbytes for values in drawn.values())
 
 
-def uniforms(purpose: Purpose, seeds: np.ndarray, count: int) -> np.ndarray:
+def uniforms(purpose: Purpose, seeds: np.ndarray, count: int, first: int = 0) -> np.ndarray:
     """The uniforms themselves: float64 `[R, count]`, in the open interval (0, 1)."""
-    return draw({purpose: uniform_sampler}, seeds, count)[purpose]
+    return draw({purpose: uniform_sampler}, seeds, count, first=first)[purpose]
 
 
 def quantiles(sampler: Partial, count: int) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Workloads drawn from distributions."""
 
+import dataclasses
 from typing import Any, Literal
 
 import jax
@@ -12,7 +13,7 @@ from jaxsim.workload.arrivals import Arrivals
 from jaxsim.workload.classes import RequestClass, check_classes
 from jaxsim.workload.joint import JointLengths, independent
 from jaxsim.workload.lengths import Lengths
-from jaxsim.workload.random import Purpose, checked_seeds, draw, uniform_sampler
+from jaxsim.workload.random import PAST, Purpose, checked_seeds, draw, uniform_sampler
 from jaxsim.workload.requests import MAX_INT32, Requests
 
 
@@ -61,6 +62,33 @@ class Synthetic:
             ValueError: bad seeds, or a file of observed lengths that cannot be used.
         """
         seeds = checked_seeds(seeds)
+        drawn = self._drawn(seeds, self.num_requests)
+        gaps = drawn[Purpose.ARRIVAL]
+        clients = self.arrivals.clients(gaps)
+        unit_s = np.cumsum(gaps, axis=1, out=gaps if gaps.flags.writeable else None)
+        row = np.broadcast_to(np.arange(self.num_requests, dtype=np.int32), unit_s.shape)
+        return dataclasses.replace(self._requests(drawn, self.arrivals.arrival_s(unit_s, seeds), row), clients=clients)
+
+    def past(self, seeds: np.ndarray, count: int) -> Requests:
+        """The last requests before the start of every seed, in order of arrival; a longer past ends like a shorter one.
+
+        Args:
+            seeds: as in `draw`.
+            count: how many.
+
+        Returns:
+            Requests that arrived at 0 or before, whose `row` counts up to -1.
+
+        Raises:
+            ValueError: the arrivals have no past.
+        """
+        seeds = checked_seeds(seeds)
+        drawn = {purpose: values[:, ::-1] for purpose, values in self._drawn(seeds, count, PAST).items()}
+        unit_s = np.cumsum(drawn[Purpose.ARRIVAL][:, ::-1], axis=1)
+        row = np.broadcast_to(np.arange(-count, 0, dtype=np.int32), unit_s.shape)
+        return self._requests(drawn, self.arrivals.past_s(unit_s, seeds)[:, ::-1], row)
+
+    def _drawn(self, seeds: np.ndarray, count: int, first: int = 0) -> dict[Purpose, np.ndarray]:
         samplers = {
             Purpose.ARRIVAL: self.arrivals.unit_gap(),
             Purpose.ROUTING: uniform_sampler,
@@ -68,23 +96,20 @@ class Synthetic:
         }
         lengths_of = (Purpose.PROMPT, Purpose.OUTPUT) if self.classes is None else _BY_CLASS
         inputs = {Purpose.PROMPT: lengths_of, Purpose.OUTPUT: lengths_of}
-        drawn = draw(samplers, seeds, self.num_requests, inputs)
-        gaps = drawn[Purpose.ARRIVAL]
-        clients = self.arrivals.clients(gaps)
-        unit_s = np.cumsum(gaps, axis=1, out=gaps if gaps.flags.writeable else None)
-        shape = unit_s.shape
-        index = np.broadcast_to(np.int32(0), shape) if self.classes is None else drawn[Purpose.CLASS]
+        return draw(samplers, seeds, count, inputs, first)
+
+    def _requests(self, drawn: dict[Purpose, np.ndarray], arrival_s: np.ndarray, row: np.ndarray) -> Requests:
+        index = np.broadcast_to(np.int32(0), row.shape) if self.classes is None else drawn[Purpose.CLASS]
         return Requests(
-            arrival_s=self.arrivals.arrival_s(unit_s, seeds),
+            arrival_s=arrival_s,
             prompt_tokens=drawn[Purpose.PROMPT],
             output_tokens=drawn[Purpose.OUTPUT],
             routing_uniform=drawn[Purpose.ROUTING],
-            row=np.broadcast_to(np.arange(self.num_requests, dtype=np.int32), shape),
+            row=row,
             priority=np.array([one.priority for one in self.classes], np.int32)[index] if self.classes else index,
             class_index=index,
             rate_per_s=self.arrivals.rate_per_s,
             class_names=tuple(one.name for one in self.classes or ()),
-            clients=clients,
         )
 
     def _length_samplers(self) -> dict[Purpose, Partial]:

@@ -6,9 +6,8 @@ import math
 import pytest
 
 from jaxsim.analysis import queueing as q
-from jaxsim.analysis.mean_field import MeanField
-from jaxsim.analysis.mix import mix_of
 from jaxsim.analysis.scenarios import at_rate, changed
+from jaxsim.mean_field import MeanField, mix_of
 from jaxsim.simulate import run
 from tests.analysis import engines
 

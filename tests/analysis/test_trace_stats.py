@@ -1,5 +1,7 @@
 """Statistics of traces and fits to them, against SciPy and against processes whose truth is known."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -107,8 +109,11 @@ def test_fit_resamples_lengths_that_no_distribution_is_close_to(trace, tmp_path)
     kind = np.random.default_rng(3).random(3000) < 0.5
     mixed = Synthetic(num_requests=3000, arrivals=a.Poisson(rate=4.0), prompt_tokens=LOGNORMAL, output_tokens=OUTPUT)
     drawn = mixed.draw([3])
-    drawn.prompt_tokens[0][:] = np.where(kind, 50, 3000) + drawn.prompt_tokens[0] // 100
-    drawn.output_tokens[0][:] = np.where(kind, 900, 20) + drawn.output_tokens[0] // 100
+    drawn = dataclasses.replace(
+        drawn,
+        prompt_tokens=(np.where(kind, 50, 3000) + drawn.prompt_tokens // 100).astype(np.int32),
+        output_tokens=(np.where(kind, 900, 20) + drawn.output_tokens // 100).astype(np.int32),
+    )
     answer = fit_trace(trace(drawn))
     assert isinstance(answer.workload.lengths, Pairs)
     by_name = {row["statistic"]: row for row in answer.rows}

@@ -75,7 +75,7 @@ def test_the_scenario_itself_is_valid() -> None:
         (f"{GROUP}.role", "prefill"),
         (f"{GROUP}.scheduler.kind", "sarathi"),
         ("cluster.router", {"kind": "least_waiting"}),
-        ("monte_carlo.start", "warm"),
+        ("monte_carlo.start", "hot"),
         # kinds
         ("workload.kind", "sintetic"),
         ("workload.arrivals.kind", "poison"),

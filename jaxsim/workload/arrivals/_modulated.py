@@ -7,7 +7,7 @@ stays common to all rates, and a piecewise constant rate makes L piecewise linea
 
 import numpy as np
 
-from jaxsim.workload.random import TILE, Purpose, uniforms
+from jaxsim.workload.random import PAST, TILE, Purpose, uniforms
 
 
 def through_rates(unit_s: np.ndarray, starts_s: np.ndarray, rates: np.ndarray) -> np.ndarray:
@@ -15,7 +15,9 @@ def through_rates(unit_s: np.ndarray, starts_s: np.ndarray, rates: np.ndarray) -
     return _inverse(unit_s, starts_s, rates, _integral(starts_s, rates))
 
 
-def through_states(unit_s: np.ndarray, seeds: np.ndarray, rates: np.ndarray, mean_sojourn_s: np.ndarray) -> np.ndarray:
+def through_states(
+    unit_s: np.ndarray, seeds: np.ndarray, rates: np.ndarray, mean_sojourn_s: np.ndarray, past: bool = False
+) -> np.ndarray:
     """The arrival times `[R, N]` under a Markov-modulated rate: states in cyclic order, each for an exponential time.
 
     Args:
@@ -23,6 +25,8 @@ def through_states(unit_s: np.ndarray, seeds: np.ndarray, rates: np.ndarray, mea
         seeds: `[R]`.
         rates: requests/s in each state.
         mean_sojourn_s: mean seconds in each state. The first state is drawn from the stationary distribution.
+        past: seconds before the start instead, from the same state at the start: backwards the process is one of the
+            same kind, with its states in reverse order (Kelly 1979, Reversibility and Stochastic Networks, 1.7).
     """
     arrival_s = np.empty_like(unit_s)
     long_run_share = np.cumsum(mean_sojourn_s) / np.sum(mean_sojourn_s)
@@ -30,8 +34,9 @@ def through_states(unit_s: np.ndarray, seeds: np.ndarray, rates: np.ndarray, mea
     for lane, state in enumerate(first):
         sojourns = TILE
         while True:
-            at = (state + np.arange(sojourns)) % len(rates)
-            stays_s = -np.log1p(-uniforms(Purpose.STATE, seeds[lane : lane + 1], sojourns)[0]) * mean_sojourn_s[at]
+            at = (state + (-1 if past else 1) * np.arange(sojourns)) % len(rates)
+            drawn = uniforms(Purpose.STATE, seeds[lane : lane + 1], sojourns, PAST if past else 0)[0]
+            stays_s = -np.log1p(-drawn) * mean_sojourn_s[at]
             starts_s = np.concatenate([[0.0], np.cumsum(stays_s)[:-1]])
             integral = _integral(starts_s, rates[at])
             if integral[-1] > unit_s[lane, -1]:

@@ -43,6 +43,25 @@ class Arrivals(abc.ABC):
             seeds: `[R]`, for processes that draw more than gaps.
         """
 
+    def past_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        """Seconds at which requests arrived before the start, the latest first: float64 `[R, M]`, 0 or less.
+
+        With those of `arrival_s` behind them they are one run of the process.
+
+        Args:
+            unit_s: as in `arrival_s`, of other gaps.
+            seeds: `[R]`.
+
+        Raises:
+            ValueError: the process began at the start.
+        """
+        raise ValueError("arrivals must be of a process without a beginning")
+
+
+def past_of_gaps(unit_s: np.ndarray, rate: float) -> np.ndarray:
+    """The past of independent gaps: a request at the start, from which the gap to the first one after it counts."""
+    return (unit_s[:, :1] - unit_s) / rate
+
 
 def exponential_gap(uniform: jax.Array) -> jax.Array:
     """The inverse CDF of the exponential distribution of mean 1."""

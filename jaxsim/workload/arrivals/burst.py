@@ -38,3 +38,6 @@ class Burst(Arrivals):
 
     def arrival_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         return (unit_s - 1) // self.size * self.interval_s
+
+    def past_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        return -((unit_s - 1) // self.size + 1) * self.interval_s

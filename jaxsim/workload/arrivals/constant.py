@@ -35,3 +35,6 @@ class Constant(Arrivals):
 
     def arrival_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         return (unit_s - 1) / self.rate
+
+    def past_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        return -unit_s / self.rate

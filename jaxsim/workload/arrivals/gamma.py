@@ -7,7 +7,7 @@ from jax.tree_util import Partial
 
 from jaxsim._component import check_positive, component
 from jaxsim.workload._gamma import unit_mean_gamma
-from jaxsim.workload.arrivals.base import Arrivals, check_in_flight
+from jaxsim.workload.arrivals.base import Arrivals, check_in_flight, past_of_gaps
 
 
 @component
@@ -38,3 +38,6 @@ class Gamma(Arrivals):
 
     def arrival_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         return unit_s / self.rate
+
+    def past_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        return past_of_gaps(unit_s, self.rate)

@@ -49,4 +49,11 @@ class Markov(Arrivals):
         return Partial(exponential_gap)
 
     def arrival_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        return through_states(unit_s, seeds, np.array(self.rates, float), 1 / np.array(self.switch_rates, float))
+        return through_states(unit_s, seeds, *self._states)
+
+    def past_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        return -through_states(unit_s, seeds, *self._states, past=True)
+
+    @property
+    def _states(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(self.rates, float), 1 / np.array(self.switch_rates, float)

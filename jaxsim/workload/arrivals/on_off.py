@@ -45,5 +45,11 @@ class OnOff(Arrivals):
         return Partial(exponential_gap)
 
     def arrival_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        rates, means_s = np.array([self.rate_on, self.rate_off]), np.array([self.mean_on_s, self.mean_off_s])
-        return through_states(unit_s, seeds, rates, means_s)
+        return through_states(unit_s, seeds, *self._phases)
+
+    def past_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        return -through_states(unit_s, seeds, *self._phases, past=True)
+
+    @property
+    def _phases(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([self.rate_on, self.rate_off]), np.array([self.mean_on_s, self.mean_off_s])

@@ -6,7 +6,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxsim._component import check_positive, component
-from jaxsim.workload.arrivals.base import Arrivals, check_in_flight, exponential_gap
+from jaxsim.workload.arrivals.base import Arrivals, check_in_flight, exponential_gap, past_of_gaps
 
 
 @component
@@ -35,3 +35,6 @@ class Poisson(Arrivals):
 
     def arrival_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         return unit_s / self.rate
+
+    def past_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        return past_of_gaps(unit_s, self.rate)

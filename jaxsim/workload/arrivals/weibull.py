@@ -9,7 +9,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxsim._component import check, check_positive, component
-from jaxsim.workload.arrivals.base import Arrivals, check_in_flight
+from jaxsim.workload.arrivals.base import Arrivals, check_in_flight, past_of_gaps
 
 _CV_RANGE = (0.01, 50.0)
 
@@ -45,6 +45,9 @@ class Weibull(Arrivals):
 
     def arrival_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         return unit_s / self.rate
+
+    def past_s(self, unit_s: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        return past_of_gaps(unit_s, self.rate)
 
 
 def _shape(cv: float) -> float:

@@ -23,10 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxsim._component import as_arrays
-from jaxsim.analysis.mix import Mix, scv
 from jaxsim.config.schema import Instance
 from jaxsim.latency import AbstractLatency
 from jaxsim.latency import terms as batch_terms
+from jaxsim.mean_field.mix import Mix, scv
 
 _POINTS = 65
 """Values of y that are priced at once; the fixed point is interpolated between them."""
@@ -48,6 +48,7 @@ class OperatingPoint:
         chunks: iterations that a request's prompt takes.
         service_s: time from admission to the last token, mean.
         service_scv: its squared coefficient of variation over requests.
+        fading_s: time after which a thousandth of the requests in service were in service before.
         alignment_s: wait for the end of an iteration under way, given that one is, and with asynchronous scheduling for
             the one after it, which is composed already.
         prefill_wait_s: wait behind other prompts for the token budget.
@@ -68,6 +69,7 @@ class OperatingPoint:
     chunks: float
     service_s: float
     service_scv: float
+    fading_s: float
     alignment_s: float
     prefill_wait_s: float
     work_s: float
@@ -137,6 +139,7 @@ class MeanField:
             chunks=chunks,
             service_s=mean_service,
             service_scv=scv(service),
+            fading_s=_fading_s(service),
             alignment_s=float(curve.alignment_s[0]),
             prefill_wait_s=self._prefill_wait_s(bounded, curve) if rate_per_s < self._limit else math.inf,
             work_s=1 / self._limit,
@@ -321,6 +324,13 @@ def _priced(
         return latency.price(terms, {name: jnp.zeros_like(term) for name, term in terms.items()}).first_s
 
     return jax.vmap(one)(decodes, context, chunks, tokens, before)
+
+
+def _fading_s(service_s: np.ndarray) -> float:
+    """Where a thousandth of the mean of the service times is beyond."""
+    longest = np.sort(service_s)
+    beyond = np.cumsum(longest[::-1])[::-1] - longest * np.arange(len(longest), 0, -1)
+    return float(longest[np.argmax(beyond <= 1e-3 * longest.sum())])
 
 
 def _emitted(instance: Instance, mix: Mix) -> np.ndarray:
