@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check bench clean
+.PHONY: help demo test test-all check bench docs clean
 
 # The first suitable Python on the PATH that really starts and can make environments (a pyenv shim may do neither).
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python3.14 python; do \
@@ -39,8 +39,12 @@ check: .venv/.installed-dev  ## Lint and types only
 bench: .venv/.installed-dev  ## Every benchmark, one after the other
 	@for file in benchmarks/bench_*.py; do printf '\n== %s\n' "$$file"; $(BIN)/python "$$file"; done
 
+docs: .venv/.installed-dev  ## The documentation, into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(SAY) 'open site/index.html'
+
 clean:  ## Remove the environment, caches and the demo's results
-	rm -rf .venv demo-results .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv demo-results site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Stamps, written only after the step succeeded: an interrupted install starts again, a finished one is not repeated.
 .venv/.made:
@@ -57,7 +61,7 @@ clean:  ## Remove the environment, caches and the demo's results
 
 .venv/.installed-dev: pyproject.toml | .venv/.made
 	$(SAY) 'installing jaxsim and its development tools into .venv (a minute or two, once)'
-	@$(INSTALL) --editable '.[tables,plots,xarray,sensitivity,optimise,dev]'
+	@$(INSTALL) --editable '.[tables,plots,xarray,sensitivity,optimise,docs,dev]'
 	@touch .venv/.installed $@
 
 # Pages are looked at in a real browser; where there is none to be had, the tests that need one say so.

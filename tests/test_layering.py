@@ -26,7 +26,7 @@ LAYERS = (
     {"analysis"},
     {"report"},
     {"cli"},
-    {"__init__", "__main__"},
+    {"__init__", "__main__", "extend"},
 )
 RANK = {module: rank for rank, modules in enumerate(LAYERS) for module in modules}
 
