@@ -3,7 +3,7 @@
 A drawn case is plain data (DESIGN's scenario keys), so that the oracle and jaxsim read the same.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
@@ -133,6 +133,22 @@ STATEFUL_ROUTERS = (
     "session_affinity",
 )
 LONGEST = 96  # tokens of a prompt with its outputs, at most
+SWITCHES: dict[str, dict[str, Any]] = {
+    "vllm_v1": {
+        "reserve_full_prompt": st.booleans(),
+        "policy": st.sampled_from(["fcfs", "fcfs", "priority"]),
+        "async_scheduling": st.booleans(),
+    },
+    "vllm_v0": {"padded_prompts": st.booleans()},
+    "sarathi": {},
+    "orca": {},
+    "static": {},
+    "sglang": {
+        "chunked_prefill_size": st.sampled_from([{}, {}, {"chunked_prefill_size": None}]),
+        "ignore_eos": st.booleans(),
+    },
+}
+"""Of every scheduler, keys that select the compiled program."""
 
 
 def schedulers(
@@ -144,20 +160,16 @@ def schedulers(
         "vllm_v1": {
             "max_num_batched_tokens": st.sampled_from([1, 2, 3, 5, 8, 16, 33, 64]),
             "max_model_len": st.sampled_from([72, 80, 512]),
-            "reserve_full_prompt": st.booleans(),
             "long_prefill_token_threshold": st.sampled_from([0, 0, 1, 7]),
-            "policy": st.sampled_from(["fcfs", "fcfs", "priority"]),
-            "async_scheduling": st.booleans(),
         },
-        "vllm_v0": {"max_num_batched_tokens": st.integers(LONGEST, 200), "padded_prompts": st.booleans()},
-        "sarathi": {"chunk_size": st.integers(1, 64)},
+        "vllm_v0": {"max_num_batched_tokens": st.integers(LONGEST, 200)},
+        "sarathi": {"chunk_size": st.one_of(st.just(1), st.integers(1, 64))},
         "orca": {"max_model_len": LONGEST},
         "static": {},
         "sglang": {
-            "chunked_prefill_size": st.sampled_from([*sizes, None]),
+            "chunked_prefill_size": st.sampled_from(sizes),
             "max_prefill_tokens": st.sampled_from([1, 40, 200]),
             "conservativeness": st.sampled_from([0.3, 1.0, 2.0]),
-            "ignore_eos": st.booleans(),
         },
     }
     limit = "max_running_requests" if kind == "sglang" else "max_num_seqs"
@@ -181,29 +193,50 @@ def ticks(most: int) -> st.SearchStrategy[float]:
     return st.integers(0, most).map(lambda count: count * GAP_S)
 
 
+@dataclass(frozen=True)
+class Entry:
+    """One entry of `cluster.instances`: what of it selects the compiled program."""
+
+    kind: str
+    role: str = "unified"
+    queue_order: str = "fcfs"
+    switches: dict[str, Any] = field(default_factory=dict)
+    count: int | None = None  # drawn: 1 or 2
+    on_failure: str = "requeue"
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What selects the program that a fleet is compiled to; all else are numbers, different in every lane."""
+
+    entries: tuple[Entry, ...]
+    router: str = "round_robin"
+    decode_router: str = "least_waiting"
+    known_outputs: bool = True  # of least_tokens
+    contention: str = "none"
+    layers: int = 0  # of transfers that overlap with the prefill; 0: they do not
+    clients: str | None = None  # closed_loop, max_in_flight
+    users: int | None = None  # of a closed loop; drawn
+    block_size: int = 1
+    outages: bool = False
+    role_switching: bool = False
+
+    @property
+    def disaggregated(self) -> bool:
+        return any(entry.role == "decode" for entry in self.entries)
+
+
 @st.composite
-def routers(draw, kinds: tuple[str, ...], entries: int) -> dict[str, Any]:
-    """One of those kinds; `entries` of the cluster are in its group."""
-    config: dict[str, Any] = {"kind": draw(st.sampled_from(kinds))}
-    if config["kind"] in STATEFUL_ROUTERS:
+def routers(draw, kind: str, known_outputs: bool, entries: int) -> dict[str, Any]:
+    """A router of that kind; `entries` of the cluster are in its group."""
+    config: dict[str, Any] = {"kind": kind}
+    if kind in STATEFUL_ROUTERS:
         config["staleness_s"] = draw(st.one_of(st.just(0.0), ticks(100_000)))
-    if config["kind"] == "least_tokens":
-        config["known_outputs"] = draw(st.booleans())
-    if config["kind"] == "weighted_capacity":
+    if kind == "least_tokens":
+        config["known_outputs"] = known_outputs
+    if kind == "weighted_capacity":
         config["weights"] = [draw(st.sampled_from([0.5, 1.0, 2.0])) for _ in range(entries)]
     return config
-
-
-transfers = st.fixed_dictionaries(
-    {
-        "latency_s": st.sampled_from([0.0, 1e-4, 3e-2]),
-        "bandwidth_bytes_per_s": st.sampled_from([None, 7e5, 1e8]),
-        "bytes_per_token": st.just(1000),
-        "contention": st.sampled_from(["none", "link", "nic"]),
-        "overlap": st.sampled_from(["none", "layerwise"]),
-        "layers": st.sampled_from([1, 4, 32]),
-    }
-)
 
 
 @st.composite
@@ -214,9 +247,8 @@ def outages(draw) -> list[list[float]]:
 
 
 @st.composite
-def fleets(
+def structures(
     draw,
-    count: int,
     kinds: tuple[str, ...] = SCHEDULERS,
     router_kinds: tuple[str, ...] = ROUTERS,
     layouts: tuple[tuple[str, ...], ...] = (
@@ -226,71 +258,101 @@ def fleets(
         ("prefill", "decode", "unified"),
     ),
     extras: tuple[str, ...] = ("outages", "role_switching", "closed_loop", "max_in_flight"),
-    block_size: int | None = None,
-    slots: int | None = None,
-    each: int | None = None,
-) -> DrawnCase:
-    """A workload and a fleet of any schedulers, roles and routers, with so little KV memory that it runs short.
-
-    `slots` and `each` (instances of an entry) are drawn unless given, as `block_size` is.
-    """
-    block_size = block_size or draw(st.sampled_from([1, 16]))
-    requests = draw(workloads(count, [block_size, 16]))
-    for request in requests:
-        request.routing_uniform = draw(st.integers(0, 2**32 - 1)) / 2**32
-        request.session = draw(st.sampled_from([None, "a", "b", "c"]))
+) -> Structure:
+    """Any schedulers, roles and routers."""
     order = draw(st.sampled_from(QUEUE_ORDERS))
-    roles = draw(st.sampled_from(layouts))
-    longest = max(request.prompt_tokens + request.output_tokens for request in requests)
-
-    groups = []
-    for role in roles:
+    router = draw(st.sampled_from(router_kinds))
+    entries = []
+    for role in draw(st.sampled_from(layouts)):
         kind = draw(st.sampled_from(kinds))
-        scheduler = draw(schedulers(kind, order, block_size, slots))
-        needed = blocks_needed(scheduler, longest, block_size)
-        num_blocks = needed + draw(st.one_of(st.integers(0, 3), st.integers(0, 2 * needed)))
-        watermark = draw(st.sampled_from([0.0, 0.1]))
-        if watermark and (kind != "vllm_v1" or role == "decode"):  # it must stay free even on an idle instance
-            num_blocks += num_blocks // 9 + 1
-        groups.append(
-            {
-                "role": role,
-                "count": each or draw(st.integers(1, 2)),
-                "latency": draw(linear_latencies),
-                "scheduler": scheduler,
-                "kv_cache": {"num_blocks": num_blocks, "block_size": block_size, "watermark": watermark},
-                "unavailable": draw(outages()) if "outages" in extras else [],
-                "on_failure": draw(st.sampled_from(["requeue", "lose"])),
-            }
-        )
-    cluster: dict[str, Any] = {
-        "router": draw(routers(router_kinds, sum(role != "decode" for role in roles))),
-        "instances": groups,
-    }
-    if "decode" in roles:
-        decode_kinds = tuple(kind for kind in router_kinds if kind != "central_queue") or ("least_waiting",)
-        cluster["decode_router"] = draw(routers(decode_kinds, 1))
-        cluster["kv_transfer"] = draw(transfers)
-    if cluster["router"]["kind"] == "central_queue":
-        for group in groups:
-            if "policy" in group["scheduler"]:
-                group["scheduler"]["policy"] = "priority" if order == "priority" else "fcfs"
-    used = {cluster[key]["kind"] for key in ("router", "decode_router") if key in cluster}
-    if "role_switching" in extras and "decode" in roles and not used & {"central_queue", "weighted_capacity"}:
-        low, high = sorted(draw(st.tuples(st.integers(0, 100), st.integers(0, 100))))
-        cluster["role_switching"] = draw(st.sampled_from([None, {"queue_tokens_high": high, "queue_tokens_low": low}]))
-    return DrawnCase(cluster, requests, draw(clients(requests, extras)))
+        switches = draw(st.fixed_dictionaries(SWITCHES[kind]))
+        if isinstance(chunk := switches.get("chunked_prefill_size"), dict):
+            switches = {key: value for key, value in switches.items() if key != "chunked_prefill_size"} | chunk
+        if router == "central_queue" and "policy" in switches:
+            switches["policy"] = "priority" if order == "priority" else "fcfs"
+        entries.append(Entry(kind, role, order, switches, on_failure=draw(st.sampled_from(["requeue", "lose"]))))
+    decode_kinds = [kind for kind in router_kinds if kind != "central_queue"] or ["least_waiting"]
+    decode_router = draw(st.sampled_from(decode_kinds))
+    may_switch = "role_switching" in extras and not {router, decode_router} & {"central_queue", "weighted_capacity"}
+    return Structure(
+        tuple(entries),
+        router,
+        decode_router,
+        draw(st.booleans()),
+        draw(st.sampled_from(["none", "link", "nic"])),
+        draw(st.sampled_from([0, 0, 1, 4, 32])),
+        draw(st.sampled_from([None, *(extra for extra in extras if extra in ("closed_loop", "max_in_flight"))])),
+        block_size=draw(st.sampled_from([1, 16])),
+        outages="outages" in extras,
+        role_switching=may_switch and draw(st.booleans()),
+    )
 
 
 @st.composite
-def clients(draw, requests: list[Request], extras: tuple[str, ...]) -> dict[str, Any] | None:
+def fleets_of(draw, structure: Structure, count: int, slots: int | None = None) -> DrawnCase:
+    """A workload and a fleet of that structure, with so little KV memory that it runs short.
+
+    `slots`, the requests at once of every instance, are drawn unless given.
+    """
+    block_size, entries = structure.block_size, structure.entries
+    requests = draw(workloads(count, [block_size, 16]))
+    for place, request in enumerate(requests):
+        request.routing_uniform = draw(st.integers(0, 2**32 - 1)) / 2**32
+        others = None if place % 4 == 3 else draw(st.sampled_from("abc"))
+        request.session = "abc"[place] if place < 3 else others
+    longest = max(request.prompt_tokens + request.output_tokens for request in requests)
+
+    groups = []
+    for entry in entries:
+        scheduler = draw(schedulers(entry.kind, entry.queue_order, block_size, slots, **entry.switches))
+        needed = blocks_needed(scheduler, longest, block_size)
+        num_blocks = needed + draw(st.one_of(st.integers(0, 3), st.integers(0, 2 * needed)))
+        watermark = draw(st.sampled_from([0.0, 0.1]))
+        if watermark and (entry.kind != "vllm_v1" or entry.role == "decode"):  # it must stay free on an idle instance
+            num_blocks += num_blocks // 9 + 1
+        group = {
+            "role": entry.role,
+            "count": entry.count or draw(st.integers(1, 2)),
+            "latency": draw(linear_latencies),
+            "scheduler": scheduler,
+            "kv_cache": {"num_blocks": num_blocks, "block_size": block_size, "watermark": watermark},
+        }
+        if structure.outages:
+            group |= {"unavailable": draw(outages()), "on_failure": entry.on_failure}
+        groups.append(group)
+    known = structure.known_outputs
+    fronts = sum(entry.role != "decode" for entry in entries)
+    cluster: dict[str, Any] = {"router": draw(routers(structure.router, known, fronts)), "instances": groups}
+    if structure.disaggregated:
+        cluster["decode_router"] = draw(routers(structure.decode_router, known, len(entries) - fronts))
+        cluster["kv_transfer"] = {
+            "latency_s": draw(st.sampled_from([0.0, 1e-4, 3e-2])),
+            "bandwidth_bytes_per_s": draw(st.sampled_from([None, 7e5, 1e8])),
+            "bytes_per_token": 1000,
+            "contention": structure.contention,
+            "overlap": "layerwise" if structure.layers else "none",
+            "layers": structure.layers or 1,
+        }
+        if structure.role_switching:
+            low, high = sorted(draw(st.tuples(st.integers(0, 100), st.integers(0, 100))))
+            cluster["role_switching"] = {"queue_tokens_high": high, "queue_tokens_low": low}
+    return DrawnCase(cluster, requests, draw(clients(requests, structure.clients, structure.users)))
+
+
+@st.composite
+def clients(draw, requests: list[Request], kind: str | None, users: int | None) -> dict[str, Any] | None:
     """Nothing, a limit of requests in flight, or a closed loop with a drawn think time for every request."""
-    kind = draw(st.sampled_from([None, *(extra for extra in extras if extra in ("closed_loop", "max_in_flight"))]))
     if kind is None:
         return None
-    limit = draw(st.integers(1, 6))
+    limit = users or draw(st.integers(1, 6))
     if kind == "max_in_flight":
         return {"kind": "trace", "max_in_flight": limit}
     for request in requests:
         request.think_s = draw(ticks(20_000))
     return {"kind": "closed_loop", "concurrency": limit, "think_time_s": 0.0}
+
+
+@st.composite
+def fleets(draw, count: int, **narrowed: Any) -> DrawnCase:
+    """A workload and any fleet; `narrowed`: arguments of `structures`."""
+    return draw(fleets_of(draw(structures(**narrowed)), count))

@@ -100,11 +100,11 @@ def test_a_lent_instance_is_called_back_when_few_wait():
 
 
 def test_static_batches_on_both_sides():
-    """15 blocks: 0 and 1 prefill together, 2 when 0 has landed at 3, 3 when 1 has at 4. Then 0 decodes alone until 6, 1
+    """9 blocks: 0 and 1 prefill together, 2 when 0 has landed at 3, 3 when 1 has at 4. Then 0 decodes alone until 6, 1
     and 3 until 11, of which 1 is padding from 7 on, and 2, which landed at 8."""
     static = {"scheduler": {"kind": "static"}}
     cluster = disaggregated({}, static)
-    cluster["instances"][0] = group(role="prefill", num_blocks=15, **static)
+    cluster["instances"][0] = group(role="prefill", num_blocks=9, **static)
     jobs = [Job(0, 0.0, 2, 4), Job(1, 0.0, 3, 2), Job(2, 0.0, 4, 3), Job(3, 1.5, 1, 6)]
     outcome = run(cluster, jobs)
     assert [job.token_times for job in jobs] == [[1, 4, 5, 6], [1, 7], [4, 12, 13], [5, 7, 8, 9, 10, 11]]
