@@ -16,6 +16,7 @@ from jaxsim.job import Cost, Job
 from jaxsim.metrics import Accumulator, LaneTotals, RequestTable
 from jaxsim.metrics.accumulate import EXACT_LIMIT
 from jaxsim.metrics.per_request import METRICS
+from jaxsim.metrics.summary import NO_MORE, Percentiles
 from jaxsim.result import Result
 
 
@@ -40,15 +41,18 @@ class Gathered:
         job: the run.
         keep: keep the table of requests in memory.
         format: how the requests are written into a folder.
+        percentiles: to report beside the usual ones.
     """
 
-    def __init__(self, job: Job, keep: bool, format: tables.Format) -> None:
+    def __init__(self, job: Job, keep: bool, format: tables.Format, percentiles: Percentiles = NO_MORE) -> None:
         self._job = job
         self._keep = keep
         self._format = format
+        self._percentiles = percentiles
         self._warmup = job.scenario.monte_carlo.warmup_requests
         self._accumulator = self._new_accumulator(EXACT_LIMIT)
         self._tables: list[RequestTable] = []
+        self._gap_counts: list[np.ndarray] = []
         self._cost = Cost()
         self._chunks: set[int] = set()
         self._checkpoint: Checkpoint | None = None
@@ -100,6 +104,7 @@ class Gathered:
                 self._chunks.add(outcome.chunk)
             if isinstance(outcome, Simulated) and self._keep:
                 self._tables.append(outcome.table)
+                self._gap_counts.append(outcome.totals.itl_counts)
         if not any(isinstance(outcome, KeyboardInterrupt) for outcome in outcomes):
             return "go on"
         return "stop" if self._chunks else "nothing"
@@ -132,7 +137,7 @@ class Gathered:
             "rounds": self._cost.rounds,
             "iterations": self._cost.iterations,
         }
-        summary = self._accumulator.summary()
+        summary = self._accumulator.summary(percentiles=self._percentiles)
         if self._checkpoint:
             try:
                 self._checkpoint.finish(summary, whole, self._chunks)
@@ -142,8 +147,10 @@ class Gathered:
 
     def result(self, outcome: Mapping[str, Any]) -> Result:
         """The result with what `begin` or `finish` returned."""
-        requests = RequestTable.concatenate(self._tables) if self._tables else None
-        return Result(outcome["summary"], requests, outcome["manifest"])
+        if not self._tables:
+            return Result(outcome["summary"], None, outcome["manifest"])
+        requests, gap_counts = RequestTable.concatenate(self._tables), np.concatenate(self._gap_counts)
+        return Result(outcome["summary"], requests, outcome["manifest"], gap_counts)
 
     def close(self) -> None:
         """Let other runs write into the folder."""

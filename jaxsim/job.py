@@ -106,8 +106,7 @@ class Job:
     @property
     def is_one_run(self) -> bool:
         """Whether the seeds are not independent replications: one seed, or copies of one trace."""
-        workload = self.scenario.workload
-        copies = self._given is None and isinstance(workload, Trace) and not workload.differs_by_seed
+        copies = self._given is None and not self.scenario.workload.differs_by_seed
         return len(self.seeds) == 1 or copies
 
     @property

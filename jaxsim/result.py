@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jaxsim import tables
 from jaxsim.metrics import vllm_names
 from jaxsim.metrics.request_table import RequestTable
@@ -29,11 +31,14 @@ class Result:
         summary: every statistic with its confidence interval, as in `summary.json`.
         requests: what happened to each request; None if only the summary was asked for, or they went to files.
         manifest: the resolved scenario, versions, device, timings, as in `manifest.json`.
+        gap_counts: int32 `[seeds, bins]`, gaps between tokens of each seed, warm-up included, by the bins of
+            `jaxsim.engine.record.itl_bin_edges`; None without the table of requests, or if it was read from files.
     """
 
     summary: Mapping[str, Any]
     requests: RequestTable | None
     manifest: Mapping[str, Any]
+    gap_counts: np.ndarray | None = None
 
     def to_pandas(self) -> "pandas.DataFrame":
         """The requests as a `pandas.DataFrame` with the columns of `requests.csv`; what never happened is missing.

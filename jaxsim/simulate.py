@@ -20,6 +20,7 @@ from jaxsim.config.schema import Scenario
 from jaxsim.gathered import Gathered, Outcome, Simulated, decoded, encoded
 from jaxsim.hosts import Hosts
 from jaxsim.job import Job, simulate_together
+from jaxsim.metrics.summary import NO_MORE, Percentiles, check_percentiles
 from jaxsim.result import Result
 from jaxsim.workload import Requests
 
@@ -40,6 +41,7 @@ def run(
     out: str | os.PathLike[str] | None = None,
     requests_format: tables.Format | None = None,
     resume: bool = False,
+    percentiles: Percentiles = NO_MORE,
 ) -> Result:
     """Simulate a scenario.
 
@@ -58,6 +60,7 @@ def run(
         requests_format: how to write the requests; by default `csv` for up to 5 million of them, else `none`.
         resume: go on with the run that `out` holds unfinished, if it holds one. The results are the same, to the byte,
             as those of a run that was not interrupted. Those of a finished run are returned as they are.
+        percentiles: to report beside the usual ones and those that the SLO limits: `{"ttft_s": ["p99.9"]}`.
 
     Returns:
         The result. After Ctrl-C it covers the chunks of seeds that had finished, and its manifest says
@@ -65,10 +68,12 @@ def run(
 
     Raises:
         ScenarioError: the scenario cannot be simulated.
-        ValueError: the workload's file cannot be used, there are fewer devices, or `out` holds another run.
+        ValueError: the workload's file cannot be used, there are fewer devices, `out` holds another run, or there are
+            no such percentiles.
         KeyboardInterrupt: interrupted before the first chunk had finished.
     """
     started = time.perf_counter()
+    check_percentiles(percentiles)
     hosts = Hosts()
     workers = _loop.workers(None if devices == "auto" else devices)
     job = Job(scenario, requests, workers)
@@ -84,7 +89,7 @@ def run(
     manifest = _manifest(job, what, len(workers), hosts.count)
     per_chunk = _seeds_per_chunk(job, hosts.count)
     folder = None if out is None else Path(out)
-    with contextlib.closing(Gathered(job, keep, format)) as gathered:
+    with contextlib.closing(Gathered(job, keep, format, percentiles)) as gathered:
         outcome = hosts.agree(lambda: gathered.begin(folder, what, per_chunk, resume))
         if "summary" not in outcome:
             interrupted = _simulate(job, outcome, gathered, hosts, progress)
@@ -98,6 +103,7 @@ def run_many(
     keep_requests: bool = False,
     devices: int | Literal["auto"] = "auto",
     progress: Callable[[float], None] | None = None,
+    percentiles: Percentiles = NO_MORE,
 ) -> list[Result]:
     """Simulate several scenarios; those of equal structure run side by side, in compiled programs that they share.
 
@@ -106,6 +112,7 @@ def run_many(
         keep_requests: keep the tables of requests.
         devices: as in `run`.
         progress: called now and then with the share of all runs that is done.
+        percentiles: as in `run`.
 
     Returns:
         One result per scenario, in order: what `run` returns, to the last bit.
@@ -114,7 +121,9 @@ def run_many(
         ScenarioError: a scenario cannot be simulated.
         KeyboardInterrupt: interrupted; `run_each` lets its caller keep what had finished.
     """
-    return list(run_each(scenarios, keep_requests=keep_requests, devices=devices, progress=progress))
+    return list(
+        run_each(scenarios, keep_requests=keep_requests, devices=devices, progress=progress, percentiles=percentiles)
+    )
 
 
 def run_each(
@@ -123,16 +132,18 @@ def run_each(
     keep_requests: bool = False,
     devices: int | Literal["auto"] = "auto",
     progress: Callable[[float], None] | None = None,
+    percentiles: Percentiles = NO_MORE,
 ) -> Iterator[Result]:
     """`run_many`, one result at a time: memory does not grow with the number of scenarios."""
+    check_percentiles(percentiles)
     if Hosts().count > 1:  # which share the seeds of each run
         for place, scenario in enumerate(scenarios):
             part = _within_run(progress, place / len(scenarios), 1 / len(scenarios))
-            yield run(scenario, keep_requests=keep_requests, devices=devices, progress=part)
+            yield run(scenario, keep_requests=keep_requests, devices=devices, progress=part, percentiles=percentiles)
         return
     workers = _loop.workers(None if devices == "auto" else devices)
     done = 0.0
-    for batch in _batches(_Run(scenario, workers, keep_requests) for scenario in scenarios):
+    for batch in _batches(_Run(scenario, workers, keep_requests, percentiles) for scenario in scenarios):
         share = sum(len(places) / len(one.job.seeds) for one, _, places in batch) / len(scenarios)
         parts = [(one.job, places) for one, _, places in batch]
         found = simulate_together(parts, _within(progress, done, share))
@@ -145,11 +156,13 @@ def run_each(
 class _Run:
     """One of several runs, until all its seeds are there."""
 
-    def __init__(self, scenario: Scenario, workers: list[_loop.Worker], keep_requests: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, workers: list[_loop.Worker], keep_requests: bool, percentiles: Percentiles
+    ) -> None:
         self._started = time.perf_counter()
         self.job = Job(scenario, None, workers)
         self._manifest = _manifest(self.job, _what(self.job), len(workers), 1)
-        self._gathered = Gathered(self.job, keep_requests, "none")
+        self._gathered = Gathered(self.job, keep_requests, "none", percentiles)
         self._missing = len(self.job.seeds)
 
     def chunks(self) -> Iterator[np.ndarray]:

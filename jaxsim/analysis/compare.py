@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
 from jaxsim.analysis.scenarios import resized, size_of
-from jaxsim.analysis.statistics import Sample, Statistic, is_one_run
+from jaxsim.analysis.statistics import UNPAIRED, Sample, Statistic, is_one_run
 from jaxsim.analysis.steadiness import relative_difference
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.schema import Scenario
@@ -175,7 +175,7 @@ def compare(
     wanted = [Statistic.parse(name) for name in statistics]
     for statistic in wanted:
         if not statistic.can_be_paired:
-            raise ValueError(f"{statistic.name} cannot be paired; valid: latencies but itl_s, slo_attainment, goodput")
+            raise ValueError(f"{statistic.name} {UNPAIRED}")
     seeds = a.monte_carlo.seeds if a.monte_carlo.seeds > 1 else SEEDS
     for scenario in (a, b):
         if is_one_run(resized(scenario, seeds=seeds)):
@@ -193,8 +193,7 @@ def compare(
             count = min(seeds - done, max(_BLOCK_REQUESTS // each, 1))
             pair = [resized(scenario, seeds=count) for scenario in pair]
             for held, result, scenario in zip(samples, run_many(pair, keep_requests=True), pair, strict=True):
-                assert result.requests is not None
-                held.append(Sample.of(result.requests, scenario))
+                held.append(Sample.of(result, scenario))
                 incomplete |= bool(result.summary["seeds_incomplete"])
             done += count
             spent += each * count

@@ -21,7 +21,7 @@ import numpy as np
 from jaxsim.analysis.answer import Answer, Row, new_axes
 from jaxsim.analysis.replications import Horizon, few_lane_counts, horizon_of, part_of, replicated
 from jaxsim.analysis.scenarios import resized, size_of
-from jaxsim.analysis.statistics import Measured, Sample, Statistic
+from jaxsim.analysis.statistics import Measured, Sample, Statistic, percentiles_of
 from jaxsim.analysis.steadiness import Drift, Growth, drift_of, growth_of, warmup_of
 from jaxsim.config.schema import Scenario
 from jaxsim.mean_field import past_of
@@ -164,7 +164,7 @@ class MonteCarloAnswer(Answer):
         ax = new_axes(ax)
         colours = [f"C{place}" for place in range(len(self.targets))]
         for target, colour in zip(self.targets, colours, strict=True):
-            whole, parts = target.measured, self.along[target.statistic.name]
+            whole, parts = target.measured, self.along.get(target.statistic.name, ())
             share = (np.arange(len(parts)) + 0.5) / len(parts)
             values = np.array([part.value or np.nan for part in parts], float)
             ends = np.array([[part.low or np.nan, part.high or np.nan] for part in parts], float).T
@@ -211,6 +211,7 @@ def monte_carlo(
         ValueError: an unknown statistic, or a precision that is none.
     """
     targets = _targets(precision)
+    percentiles = percentiles_of(targets)
     scenario, warnings = replicated(scenario)
     past = past_of(scenario).requests if scenario.monte_carlo.start == "warm" else 0
     if past:  # seeds no shorter than what comes before them, which is not measured
@@ -231,7 +232,7 @@ def monte_carlo(
         notify(_cost(targets, affordable, needed, longer, past, answer))
         scenario = resized(scenario, seeds=affordable, num_requests=longer)
         keep = affordable * longer <= KEPT_REQUESTS
-        answer = run(scenario, keep_requests=keep, progress=part_of(progress, 0.3, 0.7))
+        answer = run(scenario, keep_requests=keep, progress=part_of(progress, 0.3, 0.7), percentiles=percentiles)
         sample = _sample(answer, scenario)
         spent += affordable * (longer + past)
     return _answer(answer, scenario, targets, pilot, sample, spent)
@@ -252,7 +253,7 @@ def _needed_size(sample: Sample, targets: Mapping[Statistic, float], size: int, 
     factors = [
         drift_of(sample, statistic).needed_factor(share / 2)
         for statistic, share in targets.items()
-        if statistic.can_be_paired
+        if statistic.can_be_cut
     ]
     factor = max(factors, default=1.0)
     steady = size if factor <= 1 else math.ceil(size * min(max(1.2 * factor, 2.0), 8.0))
@@ -265,7 +266,7 @@ def _sample(answer: Result, scenario: Scenario) -> Sample:
         scenario = resized(scenario, seeds=max(KEPT_REQUESTS // 4 // _size(answer), 2))
         answer = run(scenario, keep_requests=True)
         assert answer.requests is not None
-    return Sample.of(answer.requests, scenario)
+    return Sample.of(answer, scenario)
 
 
 def _answer(
@@ -279,7 +280,7 @@ def _answer(
     warnings, size = list(pilot.warnings), _size(answer)
     found = []
     for statistic, share in targets.items():
-        drift = drift_of(sample, statistic) if statistic.can_be_paired else None
+        drift = drift_of(sample, statistic) if statistic.can_be_cut else None
         longer = None
         if drift is not None and pilot.horizon == "steady":
             factor = drift.needed_factor(share / 2)
@@ -300,7 +301,7 @@ def _answer(
             statistic.measure(sample.part(part / _WINDOWS, (part + 1) / _WINDOWS)) for part in range(_WINDOWS)
         ]
         for statistic in targets
-        if statistic.can_be_paired
+        if statistic.can_be_cut
     }
     return MonteCarloAnswer(
         result=answer,
@@ -343,7 +344,8 @@ class _Pilot:
         self.horizon = horizon
         self.warnings = warnings
         self.simulated = 0
-        self._statistics = [statistic for statistic in statistics if statistic.can_be_paired]
+        self._targets = statistics
+        self._statistics = [statistic for statistic in statistics if statistic.can_be_cut]
         self._given_warmup = scenario.monte_carlo.warmup_requests
         self._past = scenario.monte_carlo.past_requests or 0
         self._budget = budget
@@ -393,11 +395,13 @@ class _Pilot:
         return (self._given_warmup, True) if known else warmup_of(self._table)
 
     def _simulate(self, progress: Callable[[float], None] | None) -> None:
-        self.result = run(self.scenario, keep_requests=True, progress=progress)
+        self.result = run(
+            self.scenario, keep_requests=True, progress=progress, percentiles=percentiles_of(self._targets)
+        )
         assert self.result.requests is not None
         self._table = self.result.requests
         self.simulated += self._table.arrival_s.size + self._past * self._table.num_seeds
-        self.sample = Sample.of(self._table, self.scenario)
+        self.sample = Sample.of(self.result, self.scenario)
 
 
 def _targets(precision: Mapping[str, float]) -> dict[Statistic, float]:

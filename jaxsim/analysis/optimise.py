@@ -23,6 +23,7 @@ from jaxsim.analysis.steadiness import relative_difference
 from jaxsim.analysis.sweep import accelerators_of
 from jaxsim.config.schema import Scenario
 from jaxsim.metrics.intervals import Estimate, Interval
+from jaxsim.result import Result
 from jaxsim.simulate import run_many
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ class _Judge:
         """The configurations on the first seeds."""
         scenarios = [resized(changed(self.scenario, values), seeds=seeds) for values in configurations]
         found = []
-        for values, scenario, result in zip(configurations, scenarios, run_many(scenarios), strict=True):
+        for values, scenario, result in zip(configurations, scenarios, self._run(scenarios), strict=True):
             value = self.objective.of(result).value
             worth = math.inf if value is None else value / self._unit(scenario)
             found.append(Trial(values, worth, tuple(margins(result)), seeds))
@@ -224,7 +225,7 @@ class _Judge:
             for scenario in (changed(self.scenario, values), self.scenario)
         ]
         paired = self.objective.can_be_paired
-        results = run_many(pair, keep_requests=paired)
+        results = self._run(pair, paired)
         unit = self._unit(pair[0])
         of = self.objective.of(results[0])
         measured = Measured(*(None if end is None else end / unit for end in of))
@@ -233,10 +234,12 @@ class _Judge:
             return trial, measured, None
         estimates = []
         for scenario, result in zip(pair, results, strict=True):
-            assert result.requests is not None
-            estimate = self.objective.estimate(Sample.of(result.requests, scenario))
+            estimate = self.objective.estimate(Sample.of(result, scenario))
             estimates.append(estimate * (1 / self._unit(scenario)))
         return trial, measured, relative_difference(*estimates)
+
+    def _run(self, scenarios: Sequence[Scenario], keep_requests: bool = False) -> list[Result]:
+        return run_many(scenarios, keep_requests=keep_requests, percentiles=self.objective.percentiles)
 
     def _unit(self, scenario: Scenario) -> float:
         return float(accelerators_of(scenario)) if _per_accelerator(self.objective) else 1.0

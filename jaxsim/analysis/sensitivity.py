@@ -21,7 +21,7 @@ import numpy as np
 from jaxsim.analysis.answer import Answer, Row, new_axes
 from jaxsim.analysis.replications import replicated
 from jaxsim.analysis.scenarios import changed, slower_clock
-from jaxsim.analysis.statistics import Sample, Statistic
+from jaxsim.analysis.statistics import UNPAIRED, Sample, Statistic
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.io import dump_scenario
 from jaxsim.config.schema import Scenario
@@ -161,7 +161,7 @@ def sensitivity(
             take 20 % to each side. By default every number of the workload, latency, scheduler budgets and KV pool,
             and (elasticity) `clock`.
         method: `elasticity`, `morris` or `sobol` (the last two need `pip install 'jaxsim-serving[sensitivity]'`).
-        statistic: what moves; elasticities need one that can be paired (not `itl_s`).
+        statistic: what moves; elasticities need a latency, `slo_attainment` or `goodput`.
         samples: trajectories of `morris` (10 by default), base samples of `sobol` (64; a power of two). They take
             samples x (keys + 1) and samples x (keys + 2) points.
         progress: as in `run`.
@@ -253,7 +253,7 @@ def _elasticities(
     scenario: Scenario, keys: Sequence[str], statistic: Statistic, progress: Callable[[float], None] | None
 ) -> tuple[list[Effect], list[str]]:
     if not statistic.can_be_paired:
-        raise ValueError(f"{statistic.name} cannot be paired; valid: latencies but itl_s, slo_attainment, goodput")
+        raise ValueError(f"{statistic.name} {UNPAIRED}")
     values = _values(scenario, [key for key in keys if key != CLOCK])
     effects, warnings = [], []
     pairs: dict[str, tuple[_Turned, _Turned]] = {}
@@ -268,9 +268,7 @@ def _elasticities(
     for key, pair in pairs.items():
         logs = []
         for turned in pair:
-            requests = next(results).requests
-            assert requests is not None
-            estimate = statistic.estimate(Sample.of(requests, turned.scenario))
+            estimate = statistic.estimate(Sample.of(next(results), turned.scenario))
             logs.append(_log(estimate * turned.unit_of(statistic)))
         step = math.log(pair[0].value / pair[1].value)
         effect = Estimate((logs[0].value - logs[1].value) / step, (logs[0].influence - logs[1].influence) / step)
@@ -325,7 +323,8 @@ def _simulated(
     def evaluate(points: np.ndarray) -> np.ndarray:
         rows = ([round(v) if k in whole else v for k, v in zip(keys, row, strict=True)] for row in points.tolist())
         scenarios = [changed(scenario, dict(zip(keys, row, strict=True))) for row in rows]
-        return np.array([statistic.of(result).value or 0.0 for result in run_each(scenarios, progress=progress)])
+        results = run_each(scenarios, progress=progress, percentiles=statistic.percentiles)
+        return np.array([statistic.of(result).value or 0.0 for result in results])
 
     return evaluate
 

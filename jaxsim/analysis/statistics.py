@@ -1,22 +1,23 @@
 """A statistic of a run by name, read from its summary or estimated from its requests with each seed's influence."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from jaxsim.config.errors import choices
 from jaxsim.config.schema import Scenario
+from jaxsim.engine.record import itl_bin_edges
 from jaxsim.metrics.cluster_sums import BATCHES, arrival_rates
 from jaxsim.metrics.exact_pool import ExactPool
-from jaxsim.metrics.intervals import Estimate, quantile_estimate
+from jaxsim.metrics.intervals import Estimate, Pool, quantile_estimate
 from jaxsim.metrics.per_request import METRICS, latencies, meets_slo
-from jaxsim.metrics.request_table import RequestTable
+from jaxsim.metrics.per_token import gap_pool, mean_gap
+from jaxsim.metrics.summary import Percentiles
 from jaxsim.result import Result
 from jaxsim.specs.slo import quantile_of
-from jaxsim.workload import Trace
 
 _LATENCIES = (*METRICS, "itl_s")
 _RATES = (
@@ -31,7 +32,9 @@ _SHORT = {
     "goodput": "goodput_requests_per_s",
     "throughput": "throughput_requests_per_s",
 } | {name.removesuffix("_s"): name for name in _LATENCIES}
-_PAIRED = (*METRICS, "slo_attainment", "goodput_requests_per_s")
+_PAIRED = (*_LATENCIES, "slo_attainment", "goodput_requests_per_s")
+UNPAIRED = "cannot be paired; valid: latencies, slo_attainment, goodput"
+"""What to say of a statistic that cannot."""
 
 
 class Measured(NamedTuple):
@@ -105,6 +108,16 @@ class Statistic:
         """Whether `estimate` knows it, so that runs can be compared seed by seed."""
         return self.metric in _PAIRED
 
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether `estimate` knows it of a part of a run, too: gaps between tokens are counted for whole seeds."""
+        return self.can_be_paired and (self.metric != "itl_s" or self.part == "mean")
+
+    @property
+    def percentiles(self) -> Percentiles:
+        """What a run has to be asked for, to have it in its summary."""
+        return {} if quantile_of(self.part) is None else {self.metric: [self.part]}
+
     def of(self, result: Result, scenario: Scenario | None = None) -> Measured:
         """Its value and 95 % interval in a result; from the requests where the summary lacks the percentile.
 
@@ -120,7 +133,7 @@ class Statistic:
             return Measured(of[key], *interval)
         if result.requests is None or scenario is None or not self.can_be_paired:
             raise ValueError(f"{self.name} is not in the summary of this run")
-        return self.measure(Sample.of(result.requests, scenario))
+        return self.measure(Sample.of(result, scenario))
 
     def measure(self, sample: "Sample") -> Measured:
         """Its value and 95 % interval over a sample."""
@@ -128,7 +141,7 @@ class Statistic:
         if share is None:
             estimate = self.estimate(sample)
             return Measured(estimate.value, *(estimate.interval(0.95) or (None, None)))
-        found = quantile_estimate(ExactPool([sample.values[self.metric]]), share, 0.95)
+        found = quantile_estimate(self._pool(sample), share, 0.95)
         return Measured(found.value, *(found.interval or (None, None)))
 
     def estimate(self, sample: "Sample") -> Estimate:
@@ -141,27 +154,44 @@ class Statistic:
             return Estimate.ratio(sample.good.sum(axis=1).astype(float), sample.counts)
         if self.metric == "goodput_requests_per_s":
             return Estimate.ratio(sample.good.sum(axis=1) * sample.rate_per_s, sample.counts)
-        values = sample.values[self.metric]
         share = quantile_of(self.part)
-        if share is None:
-            present = ~np.isnan(values)
-            return Estimate.ratio(np.where(present, values, 0.0).sum(axis=1), present.sum(axis=1).astype(float))
-        return quantile(values, share)
+        if share is not None:
+            return quantile(self._pool(sample), share)
+        if self.metric == "itl_s":
+            return mean_gap(sample.gap_s.sum(axis=1), sample.gaps.sum(axis=1))
+        values = sample.values[self.metric]
+        present = ~np.isnan(values)
+        return Estimate.ratio(np.where(present, values, 0.0).sum(axis=1), present.sum(axis=1).astype(float))
+
+    def _pool(self, sample: "Sample") -> Pool:
+        """All values of a latency by cluster.
+
+        Raises:
+            ValueError: the gaps between tokens were not counted for these clusters.
+        """
+        if self.metric != "itl_s":
+            return ExactPool([sample.values[self.metric]])
+        if sample.gap_counts is None:
+            raise ValueError(f"{self.name} of parts of one run is not known: it takes several seeds, and whole ones")
+        return gap_pool(sample.gap_counts, itl_bin_edges())
 
 
-def quantile(values: np.ndarray, share: float) -> Estimate:
-    """A pooled quantile with the influence of each cluster.
+def percentiles_of(statistics: Iterable[Statistic]) -> Percentiles:
+    """What runs have to be asked for, to have the statistics in their summaries."""
+    found: dict[str, list[str]] = {}
+    for statistic in statistics:
+        for metric, names in statistic.percentiles.items():
+            found.setdefault(metric, []).extend(names)
+    return found
 
-    Args:
-        values: float64 `[C, M]`, nan where there is none.
-        share: in (0, 1).
-    """
-    pool = ExactPool([values])
+
+def quantile(pool: Pool, share: float) -> Estimate:
+    """A pooled quantile with the influence of each cluster; `share` is in (0, 1)."""
     found = quantile_estimate(pool, share, 0.95)
     below, counts = pool.up_to(found.value)
     total = counts.sum()
     if found.interval is None:
-        return Estimate(found.value, np.full(len(values), np.nan))
+        return Estimate(found.value, np.full(len(counts), np.nan))
     half = 2 * np.sqrt(found.design_effect * share * (1 - share) / total)
     low, high = max(share - half, 0.0), min(share + half, 1.0)
     slope = (pool.quantile(high) - pool.quantile(low)) / (high - low)
@@ -179,30 +209,40 @@ class Sample:
         values: float64 `[C, M]` by latency metric; nan where a request did not complete or has none.
         good: bool `[C, M]`, requests that met the SLO.
         rate_per_s: float64 `[C]`, arrival rate.
+        gap_s: float64 `[C, M]`, seconds from a request's first token to its last; 0 if it did not complete.
+        gaps: float64 `[C, M]`, how many gaps between tokens those are.
+        gap_counts: whole numbers `[C, BINS]`, gaps of all requests of a seed by length; None where they are not known.
     """
 
     values: Mapping[str, np.ndarray]
     good: np.ndarray
     rate_per_s: np.ndarray
+    gap_s: np.ndarray
+    gaps: np.ndarray
+    gap_counts: np.ndarray | None
 
     @classmethod
-    def of(cls, table: RequestTable, scenario: Scenario, warmup: int | None = None) -> "Sample":
-        """The sample in a run's requests.
+    def of(cls, run: Result, scenario: Scenario, warmup: int | None = None) -> "Sample":
+        """The sample in a run that kept its requests.
 
         Args:
-            table: of a run of `scenario`.
+            run: of `scenario`.
             scenario: says what is good, and whether the seeds are copies of one run.
             warmup: requests at the start of each seed to leave out; by default the scenario's.
         """
+        assert run.requests is not None
+        table, gap_counts = run.requests, run.gap_counts
         warmup = scenario.monte_carlo.warmup_requests if warmup is None else warmup
         if is_one_run(scenario):
-            table = table.block(seeds=slice(0, 1))
+            table, gap_counts = table.block(seeds=slice(0, 1)), None
         measured = table.block(requests=slice(warmup, None))
         values = latencies(measured)
         good = meets_slo(measured.completed, values, scenario.slo.thresholds)
         makespan_s = np.nanmax(np.where(table.completed, table.finish_s, 0.0), axis=1)
         nominal = float(getattr(getattr(scenario.workload, "arrivals", None), "rate_per_s", np.nan))
         rate = arrival_rates(table.arrival_s, makespan_s, nominal)
+        gaps = np.where(measured.completed, np.maximum(measured.output_tokens - 1.0, 0.0), 0.0)
+        gap_s = np.where(gaps > 0, measured.finish_s - measured.first_token_s, 0.0)
         if is_one_run(scenario):
             size = measured.num_requests // BATCHES or 1
             start = measured.num_requests % size if size > 1 else 0
@@ -211,9 +251,9 @@ class Sample:
                 return column[0, start:].reshape(-1, size)
 
             values = {name: batched(column) for name, column in values.items()}
-            good = batched(good)
+            good, gap_s, gaps = batched(good), batched(gap_s), batched(gaps)
             rate = np.full(len(good), rate[0])
-        return cls(values, good, rate)
+        return cls(values, good, rate, gap_s, gaps, gap_counts)
 
     @property
     def counts(self) -> np.ndarray:
@@ -225,22 +265,20 @@ class Sample:
         size = self.good.shape[1]
         here = slice(int(start * size), max(int(end * size), int(start * size) + 1))
         values = {name: column[:, here] for name, column in self.values.items()}
-        return Sample(values, self.good[:, here], self.rate_per_s)
+        return Sample(values, self.good[:, here], self.rate_per_s, self.gap_s[:, here], self.gaps[:, here], None)
 
     @classmethod
     def concatenate(cls, samples: Sequence["Sample"]) -> "Sample":
         """One sample of the clusters of all, which must have equally many requests each."""
-        names = samples[0].values
+        counts = [sample.gap_counts for sample in samples if sample.gap_counts is not None]
+        names = ("good", "rate_per_s", "gap_s", "gaps")
         return cls(
-            {name: np.concatenate([sample.values[name] for sample in samples]) for name in names},
-            np.concatenate([sample.good for sample in samples]),
-            np.concatenate([sample.rate_per_s for sample in samples]),
+            values={name: np.concatenate([sample.values[name] for sample in samples]) for name in samples[0].values},
+            gap_counts=np.concatenate(counts) if len(counts) == len(samples) else None,
+            **{name: np.concatenate([getattr(sample, name) for sample in samples]) for name in names},
         )
 
 
 def is_one_run(scenario: Scenario) -> bool:
     """Whether the seeds are not independent replications: one seed, or copies of one trace."""
-    workload: Any = scenario.workload
-    drawn = getattr(workload, "arrivals", None) is not None
-    replayed = isinstance(workload, Trace) and workload.resample == "none" and not drawn
-    return scenario.monte_carlo.seeds == 1 or replayed
+    return scenario.monte_carlo.seeds == 1 or not scenario.workload.differs_by_seed

@@ -15,10 +15,11 @@ import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
 from jaxsim.analysis.scenarios import changed, size_of
-from jaxsim.analysis.statistics import Statistic
+from jaxsim.analysis.statistics import Statistic, percentiles_of
 from jaxsim.analysis.swept import dataset
 from jaxsim.config.io import dump_scenario, parse_scenario
 from jaxsim.config.schema import Scenario
+from jaxsim.metrics.summary import Percentiles
 from jaxsim.simulate import run_each, run_many
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class SweepAnswer(Answer):
         summaries: of each point, as in `summary.json`.
         accelerators: of the fleet of each point.
         latency: the statistic that the Pareto front sets against output per accelerator.
+        statistics: the columns of the table.
         points: how many were asked for; more than there are summaries if interrupted.
     """
 
@@ -65,6 +67,7 @@ class SweepAnswer(Answer):
     summaries: tuple[Summary, ...]
     accelerators: tuple[int, ...]
     latency: Statistic
+    statistics: tuple[Statistic, ...]
     points: int
     warnings: tuple[str, ...] = ()
 
@@ -122,11 +125,11 @@ class SweepAnswer(Answer):
         rows: list[Row] = []
         for place, summary in enumerate(self.summaries):
             row: dict[str, Any] = {key: _cell(self.values[place][key]) for key in self.keys}
-            for name in _names(self.latency):
-                statistic = Statistic.parse(name)
-                of = summary[statistic.metric]
-                row[name] = of[statistic.part]
-                row[f"{name}_low"], row[f"{name}_high"] = of[f"{statistic.part}_ci"] or (None, None)
+            for statistic in self.statistics:
+                name, part = statistic.name, statistic.part or statistic.metric
+                of = summary[statistic.metric] if statistic.part else summary
+                row[name] = of[part]
+                row[f"{name}_low"], row[f"{name}_high"] = of[f"{part}_ci"] or (None, None)
             row |= {name: summary[name] for name in (*_TOTALS, *_COUNTS)}
             per = self._output(place)
             rows.append(row | {f"{self.output}_per_accelerator": per, "pareto": place in front})
@@ -182,6 +185,7 @@ def sweep(
     *,
     how: Literal["grid", "zip"] = "grid",
     latency: str = "ttft_s.p99",
+    statistics: Sequence[str] = (),
     ray: str | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> SweepAnswer:
@@ -193,6 +197,7 @@ def sweep(
             section (`{"workload.arrivals": [{"kind": "poisson", "rate": 4.0}, ...]}`).
         how: `grid` takes every combination; `zip` the first values together, then the second ones, and so on.
         latency: the latency of the Pareto front; the other axis is goodput per accelerator (throughput without an SLO).
+        statistics: columns of the table beside the usual ones, such as `ttft_s.p99.9`.
         ray: run the points on a Ray cluster (`pip install 'jaxsim-serving[ray]'`): its address, or `local`.
         progress: as in `run`.
 
@@ -207,12 +212,14 @@ def sweep(
     front_latency = Statistic.parse(latency)
     if not front_latency.is_latency:
         raise ValueError(f"latency must be a statistic of a latency, such as ttft_s.p99, not {latency!r}")
+    columns = list(dict.fromkeys([*map(Statistic.parse, (*STATISTICS, *statistics)), front_latency]))
+    percentiles = percentiles_of(columns)
     points = _points(vary, how)
     scenarios = [changed(scenario, values) for values in points]
     simulate = _on_ray(ray) if ray else _here
     finished: dict[int, Summary] = {}
     try:
-        for block, summaries in simulate(scenarios):
+        for block, summaries in simulate(scenarios, percentiles):
             finished |= dict(zip(block, summaries, strict=True))
             if progress:
                 progress(len(finished) / len(scenarios))
@@ -226,6 +233,7 @@ def sweep(
         summaries=tuple(finished[place] for place in done),
         accelerators=tuple(accelerators_of(scenarios[place]) for place in done),
         latency=front_latency,
+        statistics=tuple(columns),
         points=len(points),
     )
 
@@ -266,26 +274,35 @@ def _blocks(scenarios: Sequence[Scenario]) -> list[list[int]]:
     return blocks
 
 
-def _here(scenarios: Sequence[Scenario]) -> Iterator[tuple[Sequence[int], Sequence[Summary]]]:
-    for place, result in enumerate(run_each(scenarios)):
+Simulate = Callable[[Sequence[Scenario], Percentiles], Iterator[tuple[Sequence[int], Sequence[Summary]]]]
+"""Summaries of some of the scenarios at a time, with their places."""
+
+
+def _here(scenarios: Sequence[Scenario], percentiles: Percentiles) -> Iterator[tuple[Sequence[int], Sequence[Summary]]]:
+    for place, result in enumerate(run_each(scenarios, percentiles=percentiles)):
         yield [place], [result.summary]
 
 
-def _on_ray(address: str) -> Callable[[Sequence[Scenario]], Iterator[tuple[Sequence[int], Sequence[Summary]]]]:
+def _on_ray(address: str) -> Simulate:
     """Blocks as tasks of a Ray cluster, each on one core; they come as they finish."""
     try:
         import ray
     except ImportError:
         raise ValueError("sweeps on Ray need it: pip install 'jaxsim-serving[ray]'") from None
 
-    def simulate(scenarios: Sequence[Scenario]) -> Iterator[tuple[Sequence[int], Sequence[Summary]]]:
+    def simulate(
+        scenarios: Sequence[Scenario], percentiles: Percentiles
+    ) -> Iterator[tuple[Sequence[int], Sequence[Summary]]]:
         blocks = _blocks(scenarios)
         started = not ray.is_initialized()
         if started:
             ray.init(address=None if address == "local" else address, include_dashboard=False, log_to_driver=False)
         try:
             task = ray.remote(num_cpus=1)(_summaries)
-            waiting = {task.remote([dump_scenario(scenarios[place]) for place in block]): block for block in blocks}
+            waiting = {
+                task.remote([dump_scenario(scenarios[place]) for place in block], dict(percentiles)): block
+                for block in blocks
+            }
             while waiting:
                 (done, *_), _ = ray.wait(list(waiting))
                 yield waiting.pop(done), ray.get(done)
@@ -296,13 +313,10 @@ def _on_ray(address: str) -> Callable[[Sequence[Scenario]], Iterator[tuple[Seque
     return simulate
 
 
-def _summaries(scenarios: Sequence[Mapping[str, Any]]) -> list[Summary]:
+def _summaries(scenarios: Sequence[Mapping[str, Any]], percentiles: Percentiles) -> list[Summary]:
     """What one task simulates: plain data in and out."""
-    return [result.summary for result in run_many([parse_scenario(data) for data in scenarios], devices=1)]
-
-
-def _names(latency: Statistic) -> list[str]:
-    return list(dict.fromkeys([*STATISTICS, latency.name]))
+    parsed = [parse_scenario(data) for data in scenarios]
+    return [result.summary for result in run_many(parsed, devices=1, percentiles=percentiles)]
 
 
 def _cell(value: Any) -> Any:

@@ -37,6 +37,13 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--latency", metavar="NAME", default="ttft_s.p99", help="latency of the Pareto front (default: ttft_s.p99)"
     )
+    parser.add_argument(
+        "--statistic",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a further column of the table, such as ttft_s.p99.9 or itl_s.p99; may be repeated",
+    )
     add_seeds(parser)
     parser.add_argument(
         "--ray", metavar="ADDRESS", help="run on a Ray cluster: its address, or local (needs jaxsim-serving[ray])"
@@ -57,6 +64,14 @@ def _execute(args: argparse.Namespace) -> int:
                 raise ValueError(f"--vary {text}: must be KEY=V1,V2,..., such as scheduler.max_num_seqs=64,128")
             vary[key] = parse_yaml(f"[{values}]", f"--vary {text}")
         how: Any = "zip" if args.zip else "grid"
-        return sweep(scenario_of(args), vary, how=how, latency=args.latency, ray=args.ray, progress=progress)
+        return sweep(
+            scenario_of(args),
+            vary,
+            how=how,
+            latency=args.latency,
+            statistics=args.statistic,
+            ray=args.ray,
+            progress=progress,
+        )
 
     return tell(args, analyse, "sweep")

@@ -12,7 +12,7 @@ from jaxsim.metrics.per_token import gap_error, gap_pool
 from jaxsim.metrics.quantile_sketch import RELATIVE_ERROR
 from jaxsim.metrics.request_table import RequestTable
 from jaxsim.metrics.service_class import ServiceClass, thresholds_by_class
-from jaxsim.metrics.summary import summarise, summarise_class
+from jaxsim.metrics.summary import NO_MORE, Percentiles, summarise, summarise_class
 from jaxsim.metrics.view import SEED_GROUPS, View
 from jaxsim.specs.slo import Slo
 
@@ -126,11 +126,12 @@ class Accumulator:
             mine = f"{place}."
             view.add_state({name.removeprefix(mine): arrays[name] for name in arrays if name.startswith(mine)})
 
-    def summary(self, confidence: float = 0.95) -> dict[str, Any]:
+    def summary(self, confidence: float = 0.95, percentiles: Percentiles = NO_MORE) -> dict[str, Any]:
         """The summary of everything added, ready for JSON: `summary.json`.
 
         Args:
             confidence: level of all intervals, in (0, 1).
+            percentiles: to report beside the usual ones.
 
         Raises:
             ValueError: nothing was added, or a confidence level that is none.
@@ -139,7 +140,7 @@ class Accumulator:
             raise ValueError("there is nothing to summarise: no seed has finished")
         if not 0 < confidence < 1:
             raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")
-        settings: dict[str, Any] = {"batches": self._batches, "confidence": confidence}
+        settings: dict[str, Any] = {"batches": self._batches, "confidence": confidence, "more": percentiles}
         found = summarise(
             self._whole.sums,
             self._whole.pools,

@@ -1,7 +1,8 @@
 """The summary of a run: every statistic with its confidence interval, as in `summary.json`."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,12 @@ from jaxsim.specs.slo import Slo, quantile_of
 SCHEMA_VERSION = 1
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
-"""Percentiles of every metric; those that the SLO limits come on top."""
+"""Percentiles of every metric; those that the SLO limits, or that are asked for, come on top."""
+
+Percentiles = Mapping[str, Collection[str]]
+"""Names of percentiles, such as `p99.9`, by metric."""
+
+NO_MORE: Percentiles = MappingProxyType({})
 
 _ORDER = ("ttft_s", "tpot_s", "itl_s", "e2e_s", "queue_s")
 
@@ -37,6 +43,7 @@ def summarise(
     pool_error: float,
     gap_error: float,
     promised: bool,
+    more: Percentiles = NO_MORE,
 ) -> dict[str, Any]:
     """Everything of `summary.json`; what is undefined or cannot be known is None.
 
@@ -50,11 +57,12 @@ def summarise(
         pool_error: bound on the relative error of quantiles of `pools`.
         gap_error: bound on the relative error of quantiles of `gaps`.
         promised: there is a threshold that some request is held to.
+        more: percentiles to report beside the usual ones.
     """
     clusters = Clusters(sums, batches)
     latencies = {**_distributions(clusters, pools, pool_error), "itl_s": _gaps(clusters, gaps, gap_error)}
     latencies = {metric: latencies[metric] for metric in _ORDER}
-    tables = {metric: of.summary(_percentiles(slo, metric), confidence) for metric, of in latencies.items()}
+    tables = {metric: of.summary(_percentiles(slo, metric, more), confidence) for metric, of in latencies.items()}
 
     measured, completed = clusters["measured"].sum(), clusters["completed"].sum()
     # Where all clusters attain the same, they borrow the design effect of a tail that they do differ in.
@@ -89,7 +97,14 @@ def summarise(
 
 
 def summarise_class(
-    sums: ClusterSums, pools: Mapping[str, Pool], slo: Slo, *, batches: bool, confidence: float, pool_error: float
+    sums: ClusterSums,
+    pools: Mapping[str, Pool],
+    slo: Slo,
+    *,
+    batches: bool,
+    confidence: float,
+    pool_error: float,
+    more: Percentiles = NO_MORE,
 ) -> dict[str, Any]:
     """What `summary.json` says of one class of requests: its latencies, its SLO and its goodput.
 
@@ -102,6 +117,7 @@ def summarise_class(
         batches: as in `summarise`, like the following.
         confidence: level of the intervals.
         pool_error: bound on the relative error of quantiles of `pools`.
+        more: as in `summarise`.
     """
     clusters = Clusters(sums, batches)
     latencies = _distributions(clusters, pools, pool_error)
@@ -112,7 +128,7 @@ def summarise_class(
     without_gaps = dataclasses.replace(slo, itl_s=None)
     return {
         **{
-            metric: latencies[metric].summary(_percentiles(slo, metric), confidence)
+            metric: latencies[metric].summary(_percentiles(slo, metric, more), confidence)
             for metric in _ORDER
             if metric in latencies
         },
@@ -141,9 +157,20 @@ def _gaps(clusters: Clusters, gaps: BinnedPool, gap_error: float) -> Distributio
     return Distribution(mean, gaps, gaps.total, clusters.copies, gap_error, effect, len(clusters))
 
 
-def _percentiles(slo: Slo, metric: str) -> dict[str, float]:
+def check_percentiles(more: Percentiles) -> None:
+    """A ValueError unless these are percentiles of latencies that a run has."""
+    for metric, names in more.items():
+        if metric not in _ORDER:
+            raise ValueError(f"percentiles must be of {', '.join(_ORDER)}, not of {metric!r}")
+        for name in names:
+            if quantile_of(name) is None:
+                raise ValueError(f"percentiles of {metric} must be such as p99.9, not {name!r}")
+
+
+def _percentiles(slo: Slo, metric: str, more: Percentiles) -> dict[str, float]:
     """Shares of the percentiles to report of a metric, ascending, by name."""
-    names = {*PERCENTILES, *(limit.statistic for limit in slo.limits if limit.metric == metric)}
+    promised = (limit.statistic for limit in slo.limits if limit.metric == metric)
+    names = {*PERCENTILES, *promised, *more.get(metric, ())}
     shares = [(share, name) for name in names if (share := quantile_of(name)) is not None]
     return {name: share for share, name in sorted(shares)}
 

@@ -49,6 +49,11 @@ class Synthetic:
         for place, one in enumerate(self.classes):
             self._lengths(one, f"classes.{place}.")
 
+    @property
+    def differs_by_seed(self) -> bool:
+        """Whether seeds are independent replications, rather than copies of one run."""
+        return True
+
     def draw(self, seeds: np.ndarray) -> Requests:
         """The requests of every seed, a pure function of the seed numbers.
 

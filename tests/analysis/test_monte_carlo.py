@@ -108,15 +108,15 @@ def test_mser_cuts_a_transient() -> None:
 
 def test_warmup_and_drift_of_a_filling_queue() -> None:
     scenario = engines.m_d_1(0.9, num_requests=400, seeds=400)
-    table = run(scenario, keep_requests=True).requests
-    assert table is not None
-    warmup, settled = warmup_of(table)
+    result = run(scenario, keep_requests=True)
+    assert result.requests is not None
+    warmup, settled = warmup_of(result.requests)
     assert settled and 20 <= warmup <= 200
     queue = Statistic.parse("queue_s.mean")
-    drift = drift_of(Sample.of(table, scenario), queue)
+    drift = drift_of(Sample.of(result, scenario), queue)
     assert drift.is_sure and -0.4 < drift.whole_run < -0.05
     assert drift.needed_factor(0.01) > 2 and drift.needed_factor(0.5) == 1.0
-    assert not drift_of(Sample.of(table, scenario, warmup=300), queue).still_moves
+    assert not drift_of(Sample.of(result, scenario, warmup=300), queue).still_moves
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_all_keys_that_can_be_turned_are_found() -> None:
         ({"vary": ["scheduler.kind"]}, "must be a number"),
         ({"vary": {"latency.base_s": (2.0, 1.0)}, "method": "morris"}, "lower to a higher"),
         ({"vary": ["latency.base_s"], "method": "sobol", "samples": 3}, "power of two"),
-        ({"statistic": "itl_s.p99"}, "cannot be paired"),
+        ({"statistic": "kv_utilisation"}, "cannot be paired"),
     ],
 )
 def test_bad_input_is_named(options, message: str) -> None:

@@ -29,6 +29,21 @@ def test_every_point_is_what_a_run_of_it_says() -> None:
     assert list(frame.columns[:2]) == list(answer.keys) and len(frame) == 6
 
 
+def test_percentiles_beyond_those_of_the_summary() -> None:
+    answer = sweep(BASE, BUDGETS, latency="e2e_s.p99.9", statistics=["ttft_s.p75", "itl_s.p99", "attainment"])
+    for row in answer.rows:
+        values = {key: row[key] for key in answer.keys}
+        result = run(changed(BASE, values), percentiles={"ttft_s": ["p75"], "e2e_s": ["p99.9"]})
+        assert row["e2e_s.p99.9"] == result.summary["e2e_s"]["p99.9"] > row["e2e_s.p99"]
+        assert [row["ttft_s.p75_low"], row["ttft_s.p75_high"]] == result.summary["ttft_s"]["p75_ci"]
+        assert row["itl_s.p99"] == result.summary["itl_s"]["p99"]
+        assert row["slo_attainment"] == result.summary["slo_attainment"]
+    with pytest.raises(ValueError, match="percentiles of ttft_s must be such as p99.9"):
+        run(BASE, percentiles={"ttft_s": ["99.9"]})
+    with pytest.raises(ValueError, match="percentiles must be of ttft_s"):
+        run(BASE, percentiles={"ttft": ["p99.9"]})
+
+
 def test_points_of_equal_structure_share_their_programs() -> None:
     sweep(BASE, {"latency.base_s": [5e-3, 6e-3]})
     compiled = len(PROGRAMS._compiled)
