@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from jaxsim.metrics.breakdown import breakdown
+from jaxsim.metrics.breakdown import PHASES, breakdown
 from jaxsim.metrics.occupancy import occupancy
 from jaxsim.metrics.per_request import latencies
 from jaxsim.metrics.percentile_curve import PercentileCurve, percentile_curve
@@ -23,7 +23,14 @@ LABELS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "E2E", "queue_s": "queue"
 Metric = Literal["ttft_s", "tpot_s", "e2e_s", "queue_s"]
 Phase = Literal["ttft_s", "e2e_s"]
 
-_COLOURS = {"queue": "#dc8a1e", "prefill": "#3f74d1", "decode": "#3a9c85", "slow": "#c65032", "all": "#b7b3aa"}
+_COLOURS = {
+    "queue": "#dc8a1e",
+    "prefill": "#3f74d1",
+    "handover": "#8e5bb5",
+    "decode": "#3a9c85",
+    "slow": "#c65032",
+    "all": "#b7b3aa",
+}
 _NINES = {0.5: "P50", 0.9: "P90", 0.99: "P99", 0.999: "P99.9", 0.9999: "P99.99"}
 
 
@@ -91,7 +98,7 @@ class Plots:
         return ax
 
     def breakdown(self, metric: Phase = "ttft_s", ax: "Axes | None" = None) -> "Axes":
-        """Mean seconds in queue, prefill and (for `e2e_s`) decode of fast and slow requests.
+        """Mean seconds in queue, prefill and (for `e2e_s`) hand-over and decode of fast and slow requests.
 
         Args:
             metric: the latency that tells fast from slow.
@@ -105,8 +112,10 @@ class Plots:
         ax = new_axes(ax, height=3.2)
         left = np.zeros(len(groups))
         names = [f"P{group.low * 100:g} to P{group.high * 100:g}" for group in groups]
-        for phase in ("queue", "prefill", "decode")[: 2 if metric == "ttft_s" else 3]:
+        for phase in PHASES[: 2 if metric == "ttft_s" else 4]:
             widths = np.array([getattr(group, f"{phase}_s") for group in groups])
+            if phase == "handover" and not widths.any():
+                continue
             ax.barh(names, widths, left=left, color=_COLOURS[phase], label=phase)
             left += widths
         ax.invert_yaxis()

@@ -223,7 +223,7 @@ def test_xarray() -> None:
     assert data.sizes == {"seed": 4, "request": 300} and data.seed.values.tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(data.ttft_s, result.requests.ttft_s)
     assert data.ttft_s.units == "s" and data.prompt_tokens.units == "tokens"
-    assert data.status.attrs == {"completed": 0, "rejected": 1, "unfinished": 2, "lost": 3}
+    assert data.status.attrs == {status.name.lower(): int(status) for status in RequestStatus}
     assert data.attrs["schema_version"] == 1 and data.attrs["num_requests"] == 1200
     one = data.sel(seed=2)
     assert float(one.where(one.ttft_s > 0.5).ttft_s.min()) > 0.5

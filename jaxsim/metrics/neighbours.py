@@ -5,6 +5,7 @@ import functools
 import numpy as np
 
 from jaxsim.metrics.request_table import RequestTable
+from jaxsim.metrics.stays import stays
 
 LONG_SHARE = 0.9
 """A prompt (or a context, or a crowd) is long if it is longer than that of this share of all requests."""
@@ -12,6 +13,8 @@ LONG_SHARE = 0.9
 
 class Neighbours:
     """Facts about every request of a table, each `[R, N]`; requests that were never routed see nothing.
+
+    Its instance is where it was prefilled. Where requests are handed over, that is done with one at its first token.
 
     Args:
         table: all requests of some seeds, warm-up included.
@@ -22,6 +25,7 @@ class Neighbours:
         shape = table.arrival_s.shape
         times = (table.arrival_s, table.first_scheduled_s, table.first_token_s, table.finish_s)
         self._end = 1 + max((float(np.nanmax(time)) for time in times if not np.isnan(time).all()), default=0.0)
+        self._end_s = stays(table)[0].end_s
         instances = int(table.instance.max(initial=0)) + 2
         self._group = (np.arange(shape[0])[:, None] * instances + table.instance + 1).ravel()
 
@@ -36,7 +40,7 @@ class Neighbours:
     def running(self) -> np.ndarray:
         """Requests that its instance had begun and not finished when it arrived."""
         begun = self._before(self._table.first_scheduled_s, self._table.arrival_s)
-        return (begun - self._up_to(self._table.finish_s, self._table.arrival_s)).clip(0)
+        return (begun - self._up_to(self._end_s, self._table.arrival_s)).clip(0)
 
     @functools.cached_property
     def long_prompt(self) -> np.ndarray:
@@ -54,9 +58,9 @@ class Neighbours:
 
     @functools.cached_property
     def prompt_tokens_beside(self) -> np.ndarray:
-        """Tokens of prompts that its instance finished prefilling while it decoded."""
+        """Tokens of prompts that its instance finished prefilling while it decoded there."""
         weights = self._table.prompt_tokens
-        until = self._up_to(self._table.first_token_s, self._table.finish_s, weights=weights)
+        until = self._up_to(self._table.first_token_s, self._end_s, weights=weights)
         return (until - self._up_to(self._table.first_token_s, self._table.first_token_s, weights=weights)).clip(0)
 
     def _before(self, times: np.ndarray, when: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxsim.metrics.neighbours import LONG_SHARE, Neighbours
 from jaxsim.metrics.per_request import latencies
 from jaxsim.metrics.request_table import RequestTable
+from jaxsim.metrics.stays import handover_s
 
 SLOW_SHARE = 0.01
 _FEWEST = 10
@@ -24,14 +25,18 @@ CAUSES: Mapping[str, str] = {
     "behind_long_prompt": "waited while another's long prompt was prefilled",
     "long_output": "have an output longer than 90 % of all",
     "short_output": "have an output shorter than 90 % of all, so that one pause weighs heavily",
+    "long_handover": "waited longer for memory, link or KV transfer than 90 % of requests",
     "prefills_beside": "decoded beside more prefill, per token, than 90 % of requests",
 }
 """What may make a request slow, as the end of a sentence about several."""
 
 _OF: Mapping[str, tuple[str, ...]] = {
     "ttft_s": ("preempted", "mostly_queued", "long_queue", "crowded", "long_prompt", "behind_long_prompt"),
-    "tpot_s": ("preempted", "crowded", "long_prompt", "short_output", "prefills_beside"),
-    "e2e_s": ("preempted", "mostly_queued", "long_queue", "crowded", "long_prompt", "long_output", "prefills_beside"),
+    "tpot_s": ("preempted", "crowded", "long_prompt", "short_output", "prefills_beside", "long_handover"),
+    "e2e_s": (
+        *("preempted", "mostly_queued", "long_queue", "crowded", "long_prompt", "long_output", "prefills_beside"),
+        "long_handover",
+    ),
 }
 
 
@@ -134,6 +139,7 @@ def request_facts(table: RequestTable, here: np.ndarray, neighbours: Neighbours)
         "behind_long_prompt": neighbours.long_prompts_beside > 0,
         "long_output": _beyond(outputs, here),
         "short_output": _beyond(-outputs, here),
+        "long_handover": _beyond(np.nan_to_num(handover_s(table)), here),
         "prefills_beside": _beyond(beside, here),
     }
 

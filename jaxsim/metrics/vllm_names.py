@@ -1,8 +1,9 @@
 """The metrics of a run under the names that vLLM's server exports to Prometheus, so that its dashboards read both.
 
 Histograms have the buckets of vLLM 0.33 and hold the measured requests of all seeds; counters are their sums; gauges,
-which a server samples, are averages over time. The label `engine` is the number of the instance. There is no
-`vllm:inter_token_latency_seconds`: single gaps between tokens are not part of the table of requests.
+which a server samples, are averages over time. The label `engine` is the number of the instance; a request that was
+handed over counts where it was prefilled. There is no `vllm:inter_token_latency_seconds`: single gaps between tokens
+are not part of the table of requests.
 """
 
 import math
@@ -78,7 +79,8 @@ def families(
     measured = table.block(requests=slice(warmup, None))
     values = latencies(measured)
     done = measured.completed
-    here = {row.instance: measured.instance == row.instance for row in by_instance(table, warmup)}
+    rows = {row.instance: row for row in by_instance(table, warmup)}
+    here = {number: measured.instance == number for number in rows}
     labels = {number: {"model_name": _model(scenario, number), "engine": str(number)} for number in here}
 
     def histogram(name: str, help: str, column: np.ndarray, bounds: tuple[float, ...]) -> Family:
@@ -98,7 +100,6 @@ def families(
             f"vllm:{name}", "gauge", help, tuple(Sample("", labels[number], by_number[number]) for number in here)
         )
 
-    rows = {row.instance: row for row in by_instance(table, warmup)}
     tokens = _one_two_five(int(max(table.prompt_tokens.max(initial=1), table.output_tokens.max(initial=1))))
     completed = {name: np.where(done, getattr(measured, name).astype(float), np.nan) for name in _LENGTHS}
     prefill = measured.first_token_s - measured.first_scheduled_s

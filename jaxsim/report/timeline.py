@@ -2,8 +2,9 @@
 
 Every instance is a process. Its first track has its batches, one slice for each iteration or stretch of iterations in
 which nothing changed; the tracks below have its requests, packed so that slices never overlap: one for the whole
-request, and inside it `queued`, `prefill`, `transfer` and `decode`. Counters show requests that run and wait, and KV
-blocks in use. Times are microseconds from the start of the seed.
+request, and inside it `queued`, `prefill` and `decode`. A request that was handed over is at both instances, at the
+second with `waits for memory`, `waits for link`, `transfer`, `queued` and `decode`. Counters show requests that run and
+wait, and KV blocks in use. Times are microseconds from the start of the seed.
 """
 
 import heapq
@@ -36,7 +37,6 @@ def timeline(
     table: RequestTable,
     events: Events | None = None,
     *,
-    landed_s: np.ndarray | None = None,
     names: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
     """The timeline of one seed, ready for JSON.
@@ -45,8 +45,6 @@ def timeline(
         table: the requests of one seed.
         events: its batches; without them there are no iterations and no KV blocks, and counts of requests come from the
             table, where preempted ones count as running.
-        landed_s: float64 `[1, N]`, seconds, when the KV cache of a request had been transferred to the instance that
-            decodes it; nan: it was not. Without it, transfers are part of `decode`.
         names: what instances are called; `instance 0` and so on by default.
 
     Returns:
@@ -67,7 +65,7 @@ def timeline(
     for number in sorted(numbers - {-1}):
         pid = number + 1
         found += _names(pid, "process", (names or {}).get(number, f"instance {number}"), pid)
-        found += list(_spans_of(table, number, end_s, landed_s, pid))
+        found += list(_spans_of(table, number, end_s, pid))
         if events is None:
             found += _counts_of_requests(table, number, pid)
         else:
@@ -89,7 +87,6 @@ def write_timeline(
     table: RequestTable,
     events: Events | None = None,
     *,
-    landed_s: np.ndarray | None = None,
     names: Mapping[int, str] | None = None,
 ) -> None:
     """Write `timeline` to a file, which is replaced when it is whole; the arguments are those of `timeline`.
@@ -98,7 +95,7 @@ def write_timeline(
         ValueError: the table has several seeds.
         OSError: the file cannot be written.
     """
-    text = json.dumps(timeline(table, events, landed_s=landed_s, names=names), separators=(",", ":"), allow_nan=False)
+    text = json.dumps(timeline(table, events, names=names), separators=(",", ":"), allow_nan=False)
     with replacing(Path(path)) as partial:
         partial.write_text(text, encoding="utf-8")
 
@@ -126,12 +123,10 @@ class _Span:
         return self.phases[-1][2]
 
 
-def _spans_of(
-    table: RequestTable, number: int, end_s: float, landed_s: np.ndarray | None, pid: int
-) -> Iterator[TraceEvent]:
+def _spans_of(table: RequestTable, number: int, end_s: float, pid: int) -> Iterator[TraceEvent]:
     """The requests of an instance on as few tracks as they fit on."""
     here = np.flatnonzero((table.instance[0] == number) | (table.decode_instance[0] == number))
-    spans = [_span(table, int(one), number, end_s, landed_s) for one in here]
+    spans = [_span(table, int(one), number, end_s) for one in here]
     free: list[tuple[float, int]] = []
     tracks = 0
     for span in sorted(filter(None, spans), key=lambda span: span.start_s):
@@ -148,24 +143,24 @@ def _spans_of(
                 yield _slice(name, "phase", start_s, stop_s, {}, **place)
 
 
-def _span(table: RequestTable, one: int, number: int, end_s: float, landed_s: np.ndarray | None) -> _Span | None:
+def _span(table: RequestTable, one: int, number: int, end_s: float) -> _Span | None:
     """A request's phases at an instance; None if it did nothing there. What never ended goes on to the end."""
     arrival, scheduled, first, finish = (
         float(getattr(table, name)[0, one]) for name in ("arrival_s", "first_scheduled_s", "first_token_s", "finish_s")
     )
     end_s = end_s if np.isnan(finish) else finish
     decoder = int(table.decode_instance[0, one])
-    landed = first if landed_s is None or np.isnan(landed_s[0, one]) else float(landed_s[0, one])
     if number == decoder:
-        if np.isnan(first):
-            return None
-        phases = [("transfer", first, landed), ("decode", landed, end_s)]
+        steps = _handed_over(table, one, first)
+        last = end_s
     else:
-        begins = [("queued", arrival), ("prefill", scheduled), ("decode", first)][: 3 if decoder < 0 else 2]
-        begins = [(name, at) for name, at in begins if not np.isnan(at)]
+        steps = [("queued", arrival), ("prefill", scheduled), ("decode", first)][: 3 if decoder < 0 else 2]
         last = end_s if decoder < 0 or np.isnan(first) else first
-        ends = [*(at for _, at in begins[1:]), last]
-        phases = [(name, at, stop) for (name, at), stop in zip(begins, ends, strict=True)]
+    steps = [(name, at) for name, at in steps if not np.isnan(at)]
+    if not steps:
+        return None
+    ends = [*(at for _, at in steps[1:]), last]
+    phases = [(name, at, stop) for (name, at), stop in zip(steps, ends, strict=True)]
     facts = {
         "prompt_tokens": int(table.prompt_tokens[0, one]),
         "output_tokens": int(table.output_tokens[0, one]),
@@ -176,6 +171,15 @@ def _span(table: RequestTable, one: int, number: int, end_s: float, landed_s: np
     if not np.isnan(first):
         facts["ttft_ms"] = round((first - arrival) * 1e3, 6)
     return _Span(f"request {int(table.request[0, one])}", tuple(phases), facts)
+
+
+def _handed_over(table: RequestTable, one: int, first: float) -> list[tuple[str, float]]:
+    """What a request does at the instance that decodes it, each with when it begins; nan: it did not."""
+    if table.kv_asked_s is None:
+        return [("decode", first)]
+    begins = (table.kv_asked_s, table.kv_granted_s, table.kv_started_s, table.kv_landed_s, table.decode_scheduled_s)
+    names = ("waits for memory", "waits for link", "transfer", "queued", "decode")
+    return [(name, float(of[0, one])) for name, of in zip(names, begins, strict=True) if of is not None]
 
 
 def _batches(events: Events, pid: int) -> list[TraceEvent]:

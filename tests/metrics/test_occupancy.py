@@ -1,10 +1,14 @@
 """Waiting and running over time, and what each instance did."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from jaxsim._status import RequestStatus
+from jaxsim.metrics.breakdown import breakdown
 from jaxsim.metrics.occupancy import by_instance, occupancy
+from jaxsim.metrics.request_table import RequestTable
 from tests.metrics.tables import random_table, table
 
 
@@ -61,3 +65,43 @@ def test_instances_of_rejected_and_unfinished_requests() -> None:
     )
     [row] = by_instance(requests)
     assert (row.requests, row.ttft_mean_s, row.ttft_p99_s, row.tpot_mean_s) == (1, None, None, None)
+
+
+def handed_over() -> RequestTable:
+    """Two requests prefilled at instance 0; the first goes on at instance 1, the second is done with one token."""
+    none = np.nan
+    return dataclasses.replace(
+        table(
+            arrival_s=[[0.0, 1.0]],
+            first_scheduled_s=[0.0, 1.0],
+            first_token_s=[1.0, 2.0],
+            finish_s=[5.0, 2.0],
+            output_tokens=[9, 1],
+            instance=0,
+            decode_instance=[1, -1],
+        ),
+        kv_asked_s=np.array([[1.0, none]]),
+        kv_granted_s=np.array([[1.25, none]]),
+        kv_started_s=np.array([[1.25, none]]),
+        kv_landed_s=np.array([[1.75, none]]),
+        decode_scheduled_s=np.array([[2.0, none]]),
+    )
+
+
+def test_requests_that_are_handed_over_are_in_two_places() -> None:
+    first, second = by_instance(handed_over())
+    assert (first.requests, first.prompt_tokens, first.output_tokens) == (2, 20, 1)
+    assert (second.requests, second.prompt_tokens, second.output_tokens, second.ttft_mean_s) == (1, 0, 9, None)
+    assert second.tpot_mean_s == 0.5 and first.tpot_mean_s is None
+    assert (first.running, second.running, second.waiting) == pytest.approx((2 / 5, 3 / 5, 0.25 / 5))
+    assert (first.busy_share, second.busy_share) == pytest.approx((2 / 5, 3 / 5))
+    assert occupancy(handed_over(), instance=1).running.tolist() == [0, 0, 1, 0]
+    whole = occupancy(handed_over()).sampled(np.array([0.5, 1.5, 1.8, 3.0]))
+    assert whole.running.tolist() == [1, 1, 1, 1] and whole.waiting.tolist() == [0, 0, 1, 0]
+    [slow] = breakdown(handed_over(), "e2e_s")[-1:]
+    assert (slow.prefill_s, slow.handover_s, slow.decode_s) == (1.0, 1.0, 3.0)
+
+
+def test_there_is_no_such_seed() -> None:
+    with pytest.raises(IndexError, match="seed_index must be from 0 to 0, not 1"):
+        occupancy(handed_over(), 1)

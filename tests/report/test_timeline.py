@@ -1,5 +1,6 @@
 """Timelines: valid in the Trace Event Format, slices nest, and they say what the tables say."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 
 from jaxsim._status import RequestStatus
+from jaxsim.metrics.request_table import STAMPS
 from jaxsim.report.timeline import timeline, write_timeline
 from tests.metrics.tables import table
 from tests.metrics.test_events import events
+from tests.metrics.test_occupancy import handed_over
 from tests.report.results import HOSTILE, requests_of
 
 Trace = dict[str, Any]
@@ -109,19 +112,17 @@ def test_requests_are_packed_on_few_tracks() -> None:
         assert len({s["tid"] for s in slices(trace, "request") if s["pid"] == pid}) == most
 
 
-def test_disaggregated_requests_are_on_two_instances_with_their_transfer() -> None:
-    times = {
-        "arrival_s": [[0.0, 1.0]],
-        "first_scheduled_s": [0.0, 1.0],
-        "first_token_s": [1.0, 2.0],
-        "finish_s": [5.0, 2],
-    }
-    one = table(**times, instance=0, decode_instance=[1, -1], output_tokens=[9, 1])
-    trace = timeline(one, landed_s=np.array([[1.5, np.nan]]))
+def test_requests_that_are_handed_over_are_on_two_instances() -> None:
+    trace = timeline(handed_over())
     check_format(trace)
     phases = [(phase["pid"], phase["name"], phase["ts"] / 1e6, phase["dur"] / 1e6) for phase in slices(trace, "phase")]
-    assert phases == [(1, "prefill", 0, 1), (1, "prefill", 1, 1), (2, "transfer", 1, 0.5), (2, "decode", 1.5, 3.5)]
-    assert [phase["name"] for phase in slices(timeline(one), "phase")].count("transfer") == 0
+    assert phases == [
+        (1, "prefill", 0, 1), (1, "prefill", 1, 1), (2, "waits for memory", 1, 0.25), (2, "transfer", 1.25, 0.5),
+        (2, "queued", 1.75, 0.25), (2, "decode", 2, 3),
+    ]  # fmt: skip
+    plain = dataclasses.replace(handed_over(), **dict.fromkeys(STAMPS))
+    assert [phase["name"] for phase in slices(timeline(plain), "phase")] == ["prefill", "prefill", "decode"]
+    check_format(timeline(plain))
 
 
 def test_rejected_and_unfinished_requests() -> None:

@@ -93,7 +93,8 @@ def _instance_names(run: Context) -> dict[int, str]:
     for group in run.scenario["cluster"]["instances"]:
         for _ in range(group["count"]):
             number = len(names)
-            names[number] = f"{group['name']} ({number})" if group.get("name") else f"Instance {number}"
+            role = "" if group.get("role", "unified") == "unified" else f", {group['role']}"
+            names[number] = f"{group.get('name') or 'Instance'} {number}{role}"
     return names
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jaxsim.metrics.breakdown import Group, breakdown
+from jaxsim.metrics.breakdown import PHASES, Group, breakdown
 from jaxsim.metrics.percentile_curve import percentile_curve
 from jaxsim.report.figures import figure, span, time_unit
 from jaxsim.report.html import Markup, tag
@@ -34,6 +34,8 @@ def phases(run: Context) -> Markup | None:
     first, whole = (breakdown(run.table, metric, run.warmup) for metric in ("ttft_s", "e2e_s"))
     if not first:
         return None
+    names = tuple(name for name in PHASES if name != "handover" or any(group.handover_s for group in whole))
+    more = " Hand-over: waiting for memory and link, the KV transfer, and the queue at the decode instance."
     return tag(
         "section",
         tag("h2", "Where the time goes"),
@@ -41,13 +43,14 @@ def phases(run: Context) -> Markup | None:
         tag(
             "div",
             _bars("Until the first token", first, ("queue", "prefill")),
-            _bars("Until the last token", whole, ("queue", "prefill", "decode")),
+            _bars("Until the last token", whole, names),
             class_="charts",
         ),
         tag(
             "p",
-            [tag("span", name, class_=f"key {name}") for name in ("queue", "prefill", "decode")],
+            [tag("span", name, class_=f"key {name}") for name in names],
             " Means of the requests in each group; a preempted request spends its second wait in the phase it was in.",
+            more if "handover" in names else None,
             class_="note",
         ),
     )
@@ -174,10 +177,7 @@ def _signed(value: float) -> str:
 
 def _mean(groups: list[Group]) -> Group:
     count = sum(group.count for group in groups)
-    parts = [
-        sum(group.count * getattr(group, f"{name}_s") for group in groups) / count
-        for name in ("queue", "prefill", "decode")
-    ]
+    parts = [sum(group.count * getattr(group, f"{name}_s") for group in groups) / count for name in PHASES]
     return Group(0.0, 1.0, count, *parts)
 
 

@@ -88,7 +88,8 @@ def described(run: Context) -> Iterator[str]:
     seeds = f" of {summary['seeds']:,} seeds" if summary["seeds"] > 1 else ""
     yield f"{figure(summary['arrival_rate_per_s'], 3)} requests/s{lengths}; {count}{seeds}"
     for group in scenario["cluster"]["instances"]:
-        yield f"{group['count']} × {_clock(group['latency'])}, {_scheduler(group['scheduler'])}"
+        role = "" if group.get("role", "unified") == "unified" else f" for {group['role']}"
+        yield f"{group['count']} × {_clock(group['latency'])}{role}, {_scheduler(group['scheduler'])}"
 
 
 def _clock(latency: Mapping[str, Any]) -> str:
