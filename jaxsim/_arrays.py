@@ -176,20 +176,27 @@ def _put_slot_lanes(
 
 
 def over_slots(function: F) -> F:
-    """A phase over slot arrays: reductions along their first axis to scalars of a lane.
+    """A phase over slot arrays, whose reductions are along their first axis.
 
     The function must work for one lane (slot arrays `[S]`, scalars) and, unchanged, for many (slot arrays `[S, lanes]`,
-    scalars `[lanes]`): elementwise operations, and reductions along axis 0. `vmap` would turn lanes to the first axis,
-    a transposing copy of every slot array (a minimum over 96 slots takes 5 ns a lane as `[S, lanes]`, 80 turned).
+    scalars `[lanes]`): elementwise operations that broadcast, and reductions along axis 0. `vmap` would turn lanes to
+    the first axis, a transposing copy of every slot array (a minimum over 96 slots takes 5 ns a lane as `[S, lanes]`,
+    80 turned). Arguments and results may be pytrees; leaves that are the same for all lanes stay as they are.
     """
 
     @custom_vmap
-    def one(*args: jax.Array) -> Any:
+    def one(*args: Any) -> Any:
         return function(*args)
 
     @one.def_vmap
-    def _(batch: int, batched: list[bool], *args: jax.Array) -> tuple[Any, Any]:
-        result = phase(function)(*_lanes_last(batched, args))
+    def _(batch: int, batched: Any, *args: Any) -> tuple[Any, Any]:
+        turned = jax.tree.map(lambda of, x: x.T if of and x.ndim == 2 else x, tuple(batched), args)
+        result = phase(function)(*turned)
+
+        def back(x: jax.Array) -> jax.Array:  # one that does not depend on the lane may have no lane axis
+            return x.T if x.ndim == 2 else jnp.broadcast_to(x, (batch,)) if x.ndim == 0 else x
+
+        result = jax.tree.map(back, result)
         return result, jax.tree.map(lambda _: True, result)
 
     return one  # type: ignore[return-value]

@@ -187,8 +187,8 @@ PROGRAMS = Programs()
 def _compiler_options(device: jax.Device, wide: bool) -> dict[str, bool | int | str]:
     if device.platform != "cpu":
         return {}
-    # a kernel of some hundred lanes is not worth sharing between threads; wider vectors: 25 -> 20 ns a round of streams,
-    # but LLVM has crashed on them in a round of fleets ("Cannot select ... SUBV_BROADCAST_LOAD")
+    # a kernel of some hundred lanes is not worth sharing between threads; wider vectors: 25 -> 20 ns a round of
+    # streams, but LLVM has crashed on them in a round of fleets ("Cannot select ... SUBV_BROADCAST_LOAD")
     return {"xla_cpu_multi_thread_eigen": False} | ({"xla_cpu_prefer_vector_width": 512} if wide else {})
 
 

@@ -5,12 +5,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import select, take
+from jaxsim._arrays import over_slots, select, slot_numbers
 from jaxsim.engine import kv
 from jaxsim.engine.fleet.ending import emits
 from jaxsim.engine.fleet.shape import FleetShape
 from jaxsim.engine.fleet.state import FREE, LIMBO, PADDING, RUNNING, Instance, Kind
-from jaxsim.engine.policy.base import Head, Plan, View, at, first_of
+from jaxsim.engine.policy.base import Head, Plan, View, any_of, at, first_of, total_of
 from jaxsim.engine.stretch import duration_s, iterations_within_spread
 from jaxsim.latency.base import Piece
 from jaxsim.latency.terms import NAMES, Terms
@@ -22,6 +22,8 @@ class Waiting(NamedTuple):
     request: jax.Array
     """N: nobody."""
     head: Head
+    all_tokens: jax.Array
+    """Prompt and all it will emit, wherever that is."""
     urgency: jax.Array
     first_token_s: jax.Array
     last_token_s: jax.Array
@@ -64,13 +66,7 @@ def view_of(kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Arr
     )
 
 
-def idle_plan(instance: Instance) -> Plan:
-    """A plan that does nothing."""
-    s, zero = instance.slots, jnp.int32(0)
-    none = jnp.zeros_like(s.granted)
-    return Plan(none, s.blocks, zero, zero, jnp.int32(s.status.shape[0]), jnp.bool_(False), s.rank, instance.memory)
-
-
+@over_slots
 def plan_of(kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Array) -> Plan:
     """The policy's next step."""
     view = view_of(kind, instance, waiting, preempted)
@@ -102,32 +98,32 @@ class Done(NamedTuple):
     """bool: there was no free slot."""
 
 
+@over_slots
 def follow(
     instance: Instance,
     plan: Plan,
     waiting: Waiting,
     composing: jax.Array,
-    all_tokens: jax.Array,
     most_tokens: jax.Array,
-    none: int,
+    none: jax.Array,
 ) -> tuple[Instance, Done]:
     """Grant, preempt and admit as planned, if the lane is `composing`. What has landed joins first, and nothing else is
     done then."""
     asked = composing & ~waiting.landed
     s, t, counts = instance.slots, instance.times, instance.counts
-    places = jnp.arange(s.status.shape[0], dtype=jnp.int32)
+    places = slot_numbers(s.status)
     # grants
     grant = select(asked, plan.grant, 0)
     granted = s.granted + grant
     blocks = select(grant > 0, plan.blocks, s.blocks)
-    used = counts.used_blocks + jnp.sum(blocks - s.blocks, dtype=jnp.int32)
+    used = counts.used_blocks + total_of(blocks - s.blocks)
     # a preemption
     victim = (places == plan.victim) & asked
-    evicts = jnp.any(victim)
+    evicts = any_of(victim)
     limbo, aborts = counts.old > 0, jnp.asarray(plan.aborts)
     status = select(victim, select(limbo, LIMBO, FREE), s.status)
     # whoever lost its KV cache here does not leave with the token in flight
-    all_its = jnp.minimum(take(all_tokens, select(evicts, at(victim, s.request), none)), most_tokens)
+    all_its = jnp.minimum(at(victim, s.all_tokens), most_tokens)
     lost = at(victim & (s.known + s.owed < s.total), s.computed)
     used = used - at(victim, blocks)
     granted, blocks = select(victim, 0, granted), select(victim, 0, blocks)
@@ -147,6 +143,7 @@ def follow(
         rank=select(seat, counts.next_rank + 1, rank),
         known=select(seat, waiting.head.known, s.known),
         total=select(seat, waiting.head.total, select(victim, all_its, s.total)),
+        all_tokens=select(seat, waiting.all_tokens, s.all_tokens),
         goal=select(seat, waiting.head.known - joins, s.goal),
         computed=select(seat, select(joins, waiting.head.known - 1, 0), computed),
         granted=select(seat, tokens, granted),
@@ -160,7 +157,7 @@ def follow(
         gap_s=select(seat, 0.0, t.gap_s),
         decode_s=select(seat, waiting.decode_s, t.decode_s),
     )
-    seated = jnp.any(seat)
+    seated = any_of(seat)
     after = instance._replace(
         slots=slots,
         times=times,
@@ -180,9 +177,9 @@ def follow(
         requeued=select(limbo | aborts, none, who),
         known=at(victim, s.known),
         total=all_its,
-        first_token_s=jnp.sum(select(victim, t.first_token_s, 0.0)),
-        last_token_s=jnp.sum(select(victim, t.last_token_s, 0.0)),
-        decode_s=jnp.sum(select(victim, t.decode_s, 0.0)),
+        first_token_s=at(victim, t.first_token_s),
+        last_token_s=at(victim, t.last_token_s),
+        decode_s=at(victim, t.decode_s),
         freed=at(victim, s.blocks) > 0,
         lost_tokens=lost,
         preempted=evicts,
@@ -196,7 +193,7 @@ def _batch(view: View, instance: Instance, decode: jax.Array) -> tuple[Terms, Te
     feeds, chunk = decode & (granted > 0), ~decode & (granted > 0)
 
     def total(values: jax.Array) -> jax.Array:
-        return jnp.sum(values, dtype=jnp.int64).astype(jnp.float64)
+        return jnp.sum(values, axis=0, dtype=jnp.int64).astype(jnp.float64)
 
     sizes = select(chunk, granted, 0).astype(jnp.int64)
     squares = total(sizes * sizes)
@@ -228,25 +225,25 @@ def repeats(
 ) -> jax.Array:
     """For how many iterations, int32, exactly this batch is composed; at least 1."""
     if not shape.leap:
-        return jnp.int32(1)
+        return jnp.ones_like(instance.counts.k)
     s, t, old = instance.slots, instance.times, instance.counts.old > 0
     two = kind.policy.batches_in_flight == 2
     member = s.granted > 0
     emitting = emits(s)
     many = jnp.int32(2**30)
     k = jnp.minimum(many, kind.policy.stretch_limit(view))
-    k = jnp.minimum(k, jnp.min(select(emitting & (s.status == RUNNING), s.total - s.known - s.owed, many)))
+    k = jnp.minimum(k, jnp.min(select(emitting & (s.status == RUNNING), s.total - s.known - s.owed, many), axis=0))
     piece_left = (s.known + s.owed - s.computed - 1) // jnp.maximum(s.granted, 1)
-    k = jnp.minimum(k, jnp.min(select(member & ~emitting, piece_left, many)))
+    k = jnp.minimum(k, jnp.min(select(member & ~emitting, piece_left, many), axis=0))
     decode = kind.policy.is_decode(view)
-    changes = preempted | jnp.any(emitting & (jnp.isnan(t.first_token_s) | ~decode)) | jnp.any(s.status == LIMBO)
+    changes = preempted | any_of(emitting & (jnp.isnan(t.first_token_s) | ~decode)) | any_of(s.status == LIMBO)
     if two:
         ending = (s.owed > 0) & (jnp.isnan(t.first_token_s) | (s.known + s.owed >= s.total))
-        changes = changes | ~old | jnp.any(ending)
+        changes = changes | ~old | any_of(ending)
     if shape.itl:
         expected = instance.clock.old_end_s if two else instance.ready_s
         last = select(s.owed > 0, expected, t.last_token_s) if two else t.last_token_s
-        changes = changes | jnp.any(emitting & (s.status == RUNNING) & (last < expected))
+        changes = changes | any_of(emitting & (s.status == RUNNING) & (last < expected))
         k = jnp.minimum(k, jnp.minimum(iterations_within_spread(piece), 2.0**30).astype(jnp.int32))
     k = jnp.minimum(k, jnp.minimum(piece.iterations, 2.0**30).astype(jnp.int32))
     k = jnp.minimum(k, _blocks_last(kind, instance, member, decode))
@@ -256,19 +253,33 @@ def repeats(
 def _blocks_last(kind: Kind, instance: Instance, member: jax.Array, decode: jax.Array) -> jax.Array:
     """For how many iterations of this batch there are blocks; this one has them."""
     if kind.policy.reserves:
-        return jnp.int32(2**30)
+        return jnp.full_like(instance.counts.k, 2**30)
     s, bs = instance.slots, kind.block_size
-    limit = kind.num_blocks - instance.counts.used_blocks + jnp.sum(select(member, s.blocks, 0), dtype=jnp.int32)
+    limit = kind.num_blocks - instance.counts.used_blocks + total_of(select(member, s.blocks, 0))
     limit = limit - kind.policy.spares_block
     after = s.computed + s.granted
     feeds, chunk = member & decode, member & ~decode
     exact = kv.exact(after, feeds, limit, bs).iterations
     # with pieces of prompts beside them: every member's last block counted as full
-    held = jnp.sum(select(feeds, after + bs - 1, 0) + select(chunk, jnp.maximum(after + bs - 1, s.blocks * bs), 0))
+    held = jnp.sum(
+        select(feeds, after + bs - 1, 0) + select(chunk, jnp.maximum(after + bs - 1, s.blocks * bs), 0),
+        axis=0,
+        dtype=jnp.int64,
+    )
     spare = limit.astype(jnp.int64) * bs - held
-    per_iteration = jnp.maximum(jnp.sum(s.granted, dtype=jnp.int32), 1)
+    per_iteration = jnp.maximum(total_of(s.granted), 1)
     rough = jnp.minimum(select(spare < 0, 1, 1 + spare // per_iteration), 2**30).astype(jnp.int32)
-    return select(jnp.any(chunk), rough, exact)
+    return select(any_of(chunk), rough, exact)
+
+
+@over_slots
+def price_stretch(
+    shape: FleetShape, kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Array
+) -> tuple[Piece, jax.Array]:
+    """The piece of the composed batch, and for how many iterations it will be composed again."""
+    view = view_of(kind, instance, waiting, preempted)
+    piece = price(kind, instance, view)
+    return piece, repeats(shape, kind, instance, view, piece, preempted)
 
 
 class Closed(NamedTuple):
@@ -283,6 +294,7 @@ class Closed(NamedTuple):
     token_seconds: jax.Array
 
 
+@over_slots
 def close(
     instance: Instance, two: jax.Array, piece: Piece, k: jax.Array, closes: jax.Array, preempted: jax.Array
 ) -> tuple[Instance, Closed]:
@@ -291,7 +303,7 @@ def close(
     s, counts, clock, now = instance.slots, instance.counts, instance.clock, instance.ready_s
     old = counts.old > 0
     starts = select(old, clock.old_end_s, now)
-    nothing = ~jnp.any(s.granted > 0)
+    nothing = ~any_of(s.granted > 0)
     some = closes & ~nothing
     opens = some & two & ~old  # the first of two batches: the next is composed at once, knowing what it will do
     runs = some & ~opens
@@ -300,7 +312,7 @@ def close(
     there = (s.status == RUNNING) | (s.status == PADDING)
     passed = two & (s.granted == 0) & (s.known + s.owed >= s.total)
     kept = select(s.status == PADDING, s.total - 1, s.computed + s.granted)  # what padding feeds is not kept
-    resident = jnp.sum(select(there & ~passed, kept, 0), dtype=jnp.int32)
+    resident = total_of(select(there & ~passed, kept, 0))
     emitting = emits(s)
     ends = select(two, starts + duration_s(piece, jnp.maximum(steps - 1, 0.0)), starts + duration_s(piece, steps))
     waits = closes & nothing & old

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import select, take
+from jaxsim._arrays import over_slots, select
 from jaxsim.engine import kv
 from jaxsim.engine.fleet.state import FREE, LIMBO, PADDING, RUNNING, Clock, Instance, Slots
-from jaxsim.engine.policy.base import at, first_of, last_of
+from jaxsim.engine.policy.base import any_of, at, first_of, last_of, total_of
 from jaxsim.engine.record import itl_bin
 from jaxsim.engine.stretch import duration_s, token_seconds
 from jaxsim.latency.base import Piece
@@ -28,9 +28,11 @@ class Emission(NamedTuple):
     """What emitting gives the records."""
 
     tokens: jax.Array
-    bins: jax.Array
-    gaps: jax.Array
-    """Gaps between tokens, and the bins they go into, `[2]`."""
+    old_bin: jax.Array
+    old_gaps: jax.Array
+    new_bin: jax.Array
+    new_gaps: jax.Array
+    """Gaps between tokens, and the bins they go into, of the older batch in flight and of the newer."""
     token_seconds: jax.Array
     iterations: jax.Array
 
@@ -59,7 +61,6 @@ def emit(instance: Instance, ends: jax.Array, two: jax.Array, block_size: jax.Ar
     since = select(old > 0, clock.old_end_s, now) - t.last_token_s
     late = live & (gained > 0) & ~jnp.isnan(t.last_token_s) & select(old > 0, ~due_old, ~due_new)
     mean_s = duration_s(piece, applied.astype(jnp.float64)) / jnp.maximum(applied, 1)
-    gaps = jnp.stack([jnp.sum(due_old, dtype=jnp.int32), applied * jnp.sum(due_new, dtype=jnp.int32)])
 
     computed = s.computed + s.granted * k
     blocks = select(s.granted > 0, jnp.maximum(s.blocks, kv.ceil_div(computed, block_size)), s.blocks)
@@ -81,7 +82,7 @@ def emit(instance: Instance, ends: jax.Array, two: jax.Array, block_size: jax.Ar
         slots=then,
         times=times,
         counts=counts._replace(
-            used_blocks=counts.used_blocks + jnp.sum(blocks - s.blocks, dtype=jnp.int32),
+            used_blocks=counts.used_blocks + total_of(blocks - s.blocks),
             old=turned.astype(jnp.int32),
             k=jnp.int32(0),
         ),
@@ -94,12 +95,14 @@ def emit(instance: Instance, ends: jax.Array, two: jax.Array, block_size: jax.Ar
         ends_s=jnp.float64(jnp.inf),
         ready_s=now,
     )
-    grown = jnp.sum(select(live, s.granted, 0), dtype=jnp.int32).astype(jnp.float64)
+    grown = total_of(select(live, s.granted, 0)).astype(jnp.float64)
     spent = token_seconds(piece, total, counts.resident.astype(jnp.float64), grown)
     emission = Emission(
-        tokens=select(ends, jnp.sum(select(live, gained, 0), dtype=jnp.int32), 0),
-        bins=jnp.stack([itl_bin(old_s), itl_bin(mean_s)]),
-        gaps=select(ends, gaps, 0),
+        tokens=select(ends, total_of(select(live, gained, 0)), 0),
+        old_bin=itl_bin(old_s),
+        old_gaps=select(ends, total_of(due_old), 0),
+        new_bin=itl_bin(mean_s),
+        new_gaps=select(ends, applied * total_of(due_new), 0),
         token_seconds=select(ends & (k > 0), spent, 0.0),
         iterations=select(ends, k, 0),
     )
@@ -133,13 +136,13 @@ class Departure(NamedTuple):
     """bool: nothing is left to do."""
 
 
+@over_slots
 def depart(
     instance: Instance,
     ending: jax.Array,
     keeps_finished: jax.Array,
-    all_tokens: jax.Array,
     most_tokens: jax.Array,
-    none: int,
+    none: jax.Array,
 ) -> tuple[Instance, Departure]:
     """One request leaves or is queued again, one group of equal long gaps is recorded; if the lane is `ending`.
 
@@ -147,7 +150,6 @@ def depart(
         instance: whose batch has ended.
         ending: bool.
         keeps_finished: bool, finished requests stay as padding.
-        all_tokens: int32 `[N+1]`, prompt and outputs of every request, wherever they are emitted.
         most_tokens: at which a request stops.
         none: N.
     """
@@ -155,46 +157,45 @@ def depart(
     there = ((s.status == RUNNING) | (s.status == LIMBO)) & ending
     complete = there & (s.known >= s.total)
     finishes = first_of(complete, s.rank)
-    limbo = there & (s.status == LIMBO) & ~jnp.any(complete)
+    limbo = there & (s.status == LIMBO) & ~any_of(complete)
     requeues = last_of(limbo, s.rank)
     one = finishes | requeues
     was_running = at(finishes, (s.status == RUNNING).astype(jnp.int32))
-    request = select(jnp.any(one), at(one, s.request), none)
-    goes_on = jnp.any(finishes) & (at(one, s.known) < jnp.minimum(take(all_tokens, request), most_tokens))
+    request = select(any_of(one), at(one, s.request), none)
+    goes_on = any_of(finishes) & (at(one, s.known) < jnp.minimum(at(one, s.all_tokens), most_tokens))
     stays = keeps_finished & finishes & ~goes_on
     status = select(one, select(stays, PADDING, FREE), s.status)
     freed = select(goes_on, 0, at(finishes & ~stays, s.blocks))
     blocks = select(one & ~stays, 0, s.blocks)
     # the batch is over when only padding is left
-    over = keeps_finished & jnp.any(status == PADDING) & ~jnp.any(status == RUNNING)
-    freed = freed + select(over, jnp.sum(select(status == PADDING, blocks, 0), dtype=jnp.int32), 0)
+    over = keeps_finished & any_of(status == PADDING) & ~any_of(status == RUNNING)
+    freed = freed + select(over, total_of(select(status == PADDING, blocks, 0)), 0)
     blocks = select(over & (status == PADDING), 0, blocks)
     status = select(over & (status == PADDING), FREE, status)
 
-    longest = jnp.max(select(ending, t.gap_s, 0.0))
+    longest = jnp.max(select(ending, t.gap_s, 0.0), axis=0)
     group = (t.gap_s == longest) & (longest > 0)
     after = instance._replace(
         slots=s._replace(status=status, blocks=blocks),
         times=t._replace(gap_s=select(group, 0.0, t.gap_s)),
         counts=instance.counts._replace(used_blocks=instance.counts.used_blocks - freed),
         running=instance.running - was_running,
-        queued=instance.queued - jnp.any(finishes & (s.status == LIMBO)),
+        queued=instance.queued - any_of(finishes & (s.status == LIMBO)),
     )
     still = ((status == RUNNING) & (s.known >= s.total)) | (status == LIMBO)
-    last = jnp.sum(select(one, t.last_token_s, 0.0))
     return after, Departure(
-        finished=select(jnp.any(finishes) & ~goes_on, request, none),
+        finished=select(any_of(finishes) & ~goes_on, request, none),
         handed=select(goes_on, request, none),
-        requeued=select(jnp.any(requeues), request, none),
+        requeued=select(any_of(requeues), request, none),
         left=request,
         known=at(one, s.known),
         total=at(one, s.total),
         blocks=at(one, s.blocks),
-        first_token_s=jnp.sum(select(one, t.first_token_s, 0.0)),
-        last_token_s=last,
-        decode_s=jnp.sum(select(one, t.decode_s, 0.0)),
+        first_token_s=at(one, t.first_token_s),
+        last_token_s=at(one, t.last_token_s),
+        decode_s=at(one, t.decode_s),
         freed=freed > 0,
         gap_s=longest,
-        gaps=jnp.sum(group, dtype=jnp.int32),
-        done=ending & ~jnp.any(still) & ~jnp.any(after.times.gap_s > 0),
+        gaps=total_of(group),
+        done=ending & ~any_of(still) & ~any_of(after.times.gap_s > 0),
     )

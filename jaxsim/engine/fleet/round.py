@@ -385,7 +385,7 @@ class _Round:
         is_ending = state.doing == ENDING
         keeps = here.of(lambda kind: jnp.bool_(kind.policy.keeps_finished))
         most = here.of(lambda kind: kind.most_tokens)
-        instance, left = ending.depart(instance, is_ending, keeps, self.requests.total, most, self.none)
+        instance, left = ending.depart(instance, is_ending, keeps, most, jnp.int32(self.none))
         state = self._record_end(state, emission, left)
         state = self.requeue(state, left.requeued, left.known, left.total, here)
         if state.clients is not None:
@@ -428,7 +428,7 @@ class _Round:
         return replace(state, clients=clients)
 
     def hand_over(self, state: State, left: ending.Departure) -> State:
-        """A request has its first token, and goes on at a decode instance, chosen once all batches that end now have."""
+        """A request that has its first token goes on at a decode instance, chosen once all batches that end now have."""
         assert state.handover is not None and self.fleet.decode_router is not None
         passed = handover.leave(state.handover, left.handed, left.blocks, state.now_s)
         passed = handover.look_again(passed, state.at, left.freed, handover.BEFORE)
@@ -467,13 +467,12 @@ class _Round:
             plan,
             waiting,
             is_composing,
-            self.requests.total,
             here.of(lambda kind: kind.most_tokens),
-            self.none,
+            jnp.int32(self.none),
         )
         preempted = state.preempted | done.preempted
         closes = is_composing & plan.closes & ~waiting.landed
-        piece, k = here.of(lambda kind: self.price(kind, instance, waiting, preempted))
+        piece, k = here.of(lambda kind: composing.price_stretch(self.shape, kind, instance, waiting, preempted))
         instance, closed = composing.close(instance, here.two, piece, k, closes, preempted)
 
         state = self._record_composition(state, done, closed)
@@ -498,14 +497,6 @@ class _Round:
             preempted=preempted & is_composing & ~closes,
             exceeded=select((state.exceeded == 0) & done.exceeded, 1, state.exceeded),
         ), instance
-
-    def price(
-        self, kind: Kind, instance: Instance, waiting: composing.Waiting, preempted: jax.Array
-    ) -> tuple[Any, jax.Array]:
-        """The composed batch's piece, and for how many iterations it will be composed again."""
-        view = composing.view_of(kind, instance, waiting, preempted)
-        piece = composing.price(kind, instance, view)
-        return piece, composing.repeats(self.shape, kind, instance, view, piece, preempted)
 
     def waiting(self, state: State, instance: Instance, here: Here) -> composing.Waiting:
         """Whoever is next to be admitted."""
@@ -537,6 +528,7 @@ class _Round:
         return composing.Waiting(
             request=request,
             head=head,
+            all_tokens=total,
             urgency=urgency,
             first_token_s=take(state.records.first_token_s, request),
             last_token_s=take(state.records.last_token_s, request),
@@ -619,8 +611,8 @@ class _Round:
             makespan_s=select(state.doing == ENDING, jnp.maximum(r.makespan_s, state.now_s), r.makespan_s),
         )
         if r.itl_counts is not None:
-            bins = jnp.concatenate([emission.bins, itl_bin(left.gap_s)[None]])
-            gaps = jnp.concatenate([emission.gaps, left.gaps[None]])
+            bins = jnp.stack([emission.old_bin, emission.new_bin, itl_bin(left.gap_s)])
+            gaps = jnp.stack([emission.old_gaps, emission.new_gaps, left.gaps])
             records = replace(records, itl_counts=add_each(r.itl_counts, bins, gaps))
         if r.kv_token_seconds is not None:
             records = replace(records, kv_token_seconds=r.kv_token_seconds + emission.token_seconds)

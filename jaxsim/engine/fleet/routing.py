@@ -5,10 +5,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import select
+from jaxsim._arrays import over_slots, select
 from jaxsim.engine import kv
 from jaxsim.engine.fleet.ending import emits
 from jaxsim.engine.fleet.state import LIMBO, RUNNING, Clock, Counts, Slots
+from jaxsim.engine.policy.base import total_of
 from jaxsim.engine.stretch import duration_s, iterations_until
 from jaxsim.latency.base import Piece
 
@@ -81,6 +82,7 @@ class Load(NamedTuple):
     used_blocks: jax.Array
 
 
+@over_slots
 def load(slots: Slots, counts: Counts, clock: Clock, now_s: jax.Array, two: jax.Array, block_size: jax.Array) -> Load:
     """Of one instance, also within a stretch."""
     done = composed(counts, clock, now_s, two)
@@ -88,12 +90,12 @@ def load(slots: Slots, counts: Counts, clock: Clock, now_s: jax.Array, two: jax.
     computed = slots.computed + slots.granted * done.k
     emitted = select(emits(slots), done.applied, 0)
     blocks = jnp.maximum(slots.blocks, kv.ceil_div(computed, block_size))
-    grown = jnp.sum(select(slots.granted > 0, blocks - slots.blocks, 0), dtype=jnp.int32)
+    grown = total_of(select(slots.granted > 0, blocks - slots.blocks, 0))
     # a preempted request that waits for the end of the batch in flight waits with all it knows
     prompt_left = select(running, jnp.maximum(slots.goal - computed, 0), select(slots.status == LIMBO, slots.known, 0))
     there = running | (slots.status == LIMBO)
     return Load(
-        jnp.sum(prompt_left, dtype=jnp.int32),
-        jnp.sum(select(there, slots.total - slots.known - emitted, 0), dtype=jnp.int32),
+        total_of(prompt_left),
+        total_of(select(there, slots.total - slots.known - emitted, 0)),
         counts.used_blocks + grown,
     )

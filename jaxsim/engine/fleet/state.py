@@ -133,7 +133,11 @@ class Slots(NamedTuple):
     known: jax.Array
     """Prompt and emitted tokens: what must be computed before it emits the next. Tokens in flight are not counted."""
     total: jax.Array
+    """Prompt and all it will emit here."""
+    all_tokens: jax.Array
+    """Prompt and all it will emit, wherever that is."""
     goal: jax.Array
+    """Tokens that were known when it was admitted: below that it is still prefilling."""
     computed: jax.Array
     granted: jax.Array
     """Tokens per iteration in the batch that is composed, or was composed last."""

@@ -3,6 +3,9 @@
 The engine asks a policy again and again while it composes one iteration. Each answer (`Plan`) grants tokens to running
 requests, admits the head of the waiting queue or preempts somebody, and the last one closes the batch. A policy grants
 to many requests at once where that is exact, and goes one by one only in a shortage.
+
+Its text is about one lane, and must work unchanged for many: slot arrays `[S]` may be `[S, lanes]` and scalars
+`[lanes]`, so reductions are along axis 0 (`count_of`, `total_of`, `any_of` ...) and all else is elementwise.
 """
 
 import abc
@@ -12,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsim._arrays import select
+from jaxsim._arrays import first_slot, select
 from jaxsim.engine import kv
 
 
@@ -71,7 +74,7 @@ class View(NamedTuple):
     @property
     def tokens(self) -> jax.Array:
         """Tokens granted so far in the iteration."""
-        return jnp.sum(self.granted, dtype=jnp.int32)
+        return total_of(self.granted)
 
     @property
     def prefilling(self) -> jax.Array:
@@ -117,24 +120,38 @@ def first_of(there: jax.Array, key: jax.Array) -> jax.Array:
     """bool `[S]`: the slot with the smallest key among those that are `there`, of which all keys differ; none if none
     is."""
     none = jnp.iinfo(key.dtype).max
-    return there & (key == jnp.min(select(there, key, none)))
+    return there & (key == jnp.min(select(there, key, none), axis=0))
 
 
 def last_of(there: jax.Array, key: jax.Array) -> jax.Array:
     """bool `[S]`: the slot with the largest key among those that are `there`."""
     none = jnp.iinfo(key.dtype).min
-    return there & (key == jnp.max(select(there, key, none)))
+    return there & (key == jnp.max(select(there, key, none), axis=0))
 
 
 def slot_of(one: jax.Array) -> jax.Array:
     """The slot of a mask with at most one, S if it has none."""
-    size = one.shape[0]
-    return jnp.min(select(one, jnp.arange(size, dtype=jnp.int32), size))
+    return first_slot(one)
 
 
 def at(one: jax.Array, values: jax.Array) -> jax.Array:
     """The value at the slot of a mask with at most one; 0 if it has none."""
-    return jnp.sum(select(one, values, 0), dtype=values.dtype)
+    return jnp.sum(select(one, values, 0), axis=0, dtype=values.dtype)
+
+
+def count_of(there: jax.Array) -> jax.Array:
+    """Slots that are `there`, int32."""
+    return jnp.sum(there, axis=0, dtype=jnp.int32)
+
+
+def total_of(values: jax.Array) -> jax.Array:
+    """Sum of a slot array, int32."""
+    return jnp.sum(values, axis=0, dtype=jnp.int32)
+
+
+def any_of(there: jax.Array) -> jax.Array:
+    """bool: some slot is `there`."""
+    return jnp.any(there, axis=0)
 
 
 class AbstractPolicy(abc.ABC):

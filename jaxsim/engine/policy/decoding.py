@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxsim._arrays import select
-from jaxsim.engine.policy.base import View, at, last_of, slot_of
+from jaxsim.engine.policy.base import View, any_of, at, last_of, slot_of, total_of
 
 
 def all_decodes(
@@ -29,13 +29,13 @@ def all_decodes(
     """
     blocks = jnp.maximum(view.blocks, view.blocks_of(view.computed + 1))
     grows = select(decodes, blocks - view.blocks, 0)
-    total = jnp.sum(grows, dtype=jnp.int32)
+    total = total_of(grows)
     last = last_of(decodes, order)
     if spares_block:
         short = view.free_blocks - total + at(last, grows) < 1
     else:
         short = total > view.free_blocks
-    short = short & jnp.any(decodes)
+    short = short & any_of(decodes)
     tail = last if victims is None else last_of(victims, order)
     victim = slot_of(tail & short)
     return select(decodes & ~short, 1, 0).astype(jnp.int32), blocks, victim

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from jaxsim._arrays import select
 from jaxsim._component import check, component
-from jaxsim.engine.policy.base import AbstractPolicy, Plan, View, at
+from jaxsim.engine.policy.base import AbstractPolicy, Plan, View, at, total_of
 from jaxsim.engine.policy.decoding import all_decodes
 from jaxsim.engine.policy.orders import QueueOrder
 
@@ -43,7 +43,7 @@ class Sarathi(AbstractPolicy):
         decodes = view.running & ~view.prefilling & untouched
         grant, blocks, victim = all_decodes(view, decodes, view.rank, spares_block=True, victims=view.running)
         settled = victim == none
-        room = jnp.maximum(0, self.chunk_size - view.tokens - jnp.sum(grant, dtype=jnp.int32))
+        room = jnp.maximum(0, self.chunk_size - view.tokens - total_of(grant))
 
         partial = view.prefilling & untouched & settled
         piece = jnp.minimum(at(partial, view.goal - view.computed), room)
@@ -57,7 +57,10 @@ class Sarathi(AbstractPolicy):
             settled
             & head.there
             & (first > 0)
-            & (view.free_blocks - jnp.sum(select(grant > 0, blocks - view.blocks, 0)) - needed >= view.watermark_blocks)
+            & (
+                view.free_blocks - total_of(select(grant > 0, blocks - view.blocks, 0)) - needed
+                >= view.watermark_blocks
+            )
             & (view.num_running < self.max_num_seqs)
         )
         return Plan(

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxsim._arrays import select
 from jaxsim._component import check, check_positive, component
-from jaxsim.engine.policy.base import AbstractPolicy, Plan, View, at, last_of, slot_of
+from jaxsim.engine.policy.base import AbstractPolicy, Plan, View, any_of, at, last_of, slot_of, total_of
 from jaxsim.engine.policy.orders import QueueOrder
 
 LONGEST_FORESEEN = 4096
@@ -34,6 +34,11 @@ class _Memory(NamedTuple):
     prompts: jax.Array
     decoded: jax.Array
     """1: the batch composed last is one of decodes."""
+
+
+def _stacked(memory: _Memory) -> jax.Array:
+    shape = jnp.shape(memory.taken)
+    return jnp.stack([jnp.broadcast_to(jnp.asarray(number, jnp.float64), shape) for number in memory])
 
 
 @component
@@ -85,7 +90,7 @@ class Sglang(AbstractPolicy):
         most = jnp.inf if self.chunked_prefill_size is None else jnp.asarray(self.chunked_prefill_size, jnp.float64)
         limit = jnp.asarray(self.max_prefill_tokens, jnp.float64)
 
-        foreseen = jnp.sum(select(decoding, jnp.minimum(view.total - view.known, LONGEST_FORESEEN), 0), dtype=jnp.int32)
+        foreseen = total_of(select(decoding, jnp.minimum(view.total - view.known, LONGEST_FORESEEN), 0))
         kept = self._ratio(m) * foreseen.astype(jnp.float64)
         room = select(begins, view.free_blocks.astype(jnp.float64) * bs - kept, m.room)
         taken = select(begins, 0.0, m.taken)
@@ -95,7 +100,7 @@ class Sglang(AbstractPolicy):
         # the prompt that is computed in pieces
         piece = view.prefilling & (view.granted == 0) & begins & ~view.preempted
         rest = at(piece, view.goal - view.computed)
-        there = jnp.any(piece)
+        there = any_of(piece)
         most_now = jnp.trunc(jnp.minimum(chunk, room))
         holds = (view.free_blocks + at(piece, view.blocks)) * bs - at(piece, view.computed)
         size = jnp.minimum(select(most_now > 0, most_now, chunk), jnp.minimum(rest, holds).astype(jnp.float64))
@@ -109,7 +114,7 @@ class Sglang(AbstractPolicy):
         head = view.head
         outputs = jnp.minimum(head.total - head.known, LONGEST_FORESEEN)
         whole = (view.blocks_of(head.known) * bs).astype(jnp.float64)
-        in_batch = jnp.any(view.granted > 0) | (first > 0)
+        in_batch = any_of(view.granted > 0) | (first > 0)
         tokens = select(
             whole <= chunk, head.known.astype(jnp.float64), jnp.floor(jnp.minimum(chunk, 2.0**30) / bs) * bs
         )
@@ -126,14 +131,14 @@ class Sglang(AbstractPolicy):
 
         # decodes
         needing = select(decoding, blocks - view.blocks, 0)
-        short = (jnp.sum(needing, dtype=jnp.int32) > view.free_blocks) & ~prefills
+        short = (total_of(needing) > view.free_blocks) & ~prefills
         emitted = view.known - view.prompt
         victim = self._least_useful(view, decoding, emitted)
-        alone = jnp.sum(decoding, dtype=jnp.int32) == 1
+        alone = total_of(decoding) == 1
         decodes = decoding & ~prefills & ~short
-        count = jnp.sum(decodes, dtype=jnp.int32)
-        decoded = jnp.sum(select(decodes, emitted, 0), dtype=jnp.int32) + RETRACT_DECODE_STEPS * count
-        longest = jnp.sum(select(decodes, view.total - view.prompt, 0), dtype=jnp.int32)
+        count = total_of(decodes)
+        decoded = total_of(select(decodes, emitted, 0)) + RETRACT_DECODE_STEPS * count
+        longest = total_of(select(decodes, view.total - view.prompt, 0))
         anew = jnp.minimum(1.0, decoded.astype(jnp.float64) / (longest + 1).astype(jnp.float64))
         start, _ = self._limits()
         idle = ~prefills & ~short & (count == 0) & ~view.preempted
@@ -159,7 +164,7 @@ class Sglang(AbstractPolicy):
             victim=select(short, slot_of(victim), view.running.shape[0]),
             closes=closes,
             rank=select(ends_prompt, view.next_rank, view.rank),
-            memory=jnp.stack([jnp.asarray(number, jnp.float64) for number in memory]),
+            memory=_stacked(memory),
             aborts=short & alone,
         )
 
@@ -193,9 +198,9 @@ class Sglang(AbstractPolicy):
         return select(m.decodes == 0, base, decayed)
 
     def _least_useful(self, view: View, decoding: jax.Array, emitted: jax.Array) -> jax.Array:
-        """bool `[S]`. Rule 4: the fewest tokens emitted, of equals the longest prompt, of those the last of the list."""
-        fewest = decoding & (emitted == jnp.min(select(decoding, emitted, 2**31 - 1)))
-        longest = fewest & (view.prompt == jnp.max(select(fewest, view.prompt, -1)))
+        """bool `[S]`. Rule 4: the fewest tokens emitted; of equals the longest prompt, then the last of the list."""
+        fewest = decoding & (emitted == jnp.min(select(decoding, emitted, 2**31 - 1), axis=0))
+        longest = fewest & (view.prompt == jnp.max(select(fewest, view.prompt, -1), axis=0))
         return last_of(longest, view.rank)
 
     def stretch_limit(self, view: View) -> jax.Array:
@@ -206,12 +211,12 @@ class Sglang(AbstractPolicy):
         head = view.head
         needs = head.known + jnp.minimum(head.total - head.known, LONGEST_FORESEEN) + bs
         hopeless = (needs > view.free_blocks * bs) | (view.num_running >= self.max_running_requests)
-        pieces_wait = jnp.any(view.prefilling)
+        pieces_wait = any_of(view.prefilling)
         decodes = select((head.there & ~hopeless) | pieces_wait, 1, many)
         if self.chunked_prefill_size is None:
             return select(m.decoded > 0, decodes, 1)
         size = jnp.asarray(self.chunked_prefill_size, jnp.int32)
-        is_piece = jnp.sum(view.granted, dtype=jnp.int32) == size
+        is_piece = total_of(view.granted) == size
         rooms = jnp.floor((m.room - size) / (size + bs))
         pieces = select(is_piece & (rooms > 0), 1 + jnp.minimum(rooms, 2.0**29).astype(jnp.int32), 1)
         return select(m.decoded > 0, decodes, pieces)
@@ -219,7 +224,7 @@ class Sglang(AbstractPolicy):
     def repeated(self, memory: jax.Array, times: jax.Array) -> jax.Array:
         """Every decode iteration counts."""
         m = _Memory(*memory)
-        return jnp.stack(m._replace(decodes=m.decodes + select(m.decoded > 0, times, 0).astype(jnp.float64)))
+        return _stacked(m._replace(decodes=m.decodes + select(m.decoded > 0, times, 0).astype(jnp.float64)))
 
     def least_blocks(
         self, prompt_tokens: np.ndarray, output_tokens: np.ndarray, block_size: int, watermark_blocks: int

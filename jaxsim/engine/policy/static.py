@@ -9,7 +9,7 @@ import numpy as np
 from jaxsim._arrays import select
 from jaxsim._component import check, component
 from jaxsim.engine import kv
-from jaxsim.engine.policy.base import AbstractPolicy, Plan, View
+from jaxsim.engine.policy.base import AbstractPolicy, Plan, View, any_of, total_of
 from jaxsim.engine.policy.orders import QueueOrder
 
 
@@ -40,9 +40,9 @@ class Static(AbstractPolicy):
         decodes = view.running & (view.computed > 0)
         head, needed = view.head, view.blocks_of(view.head.total)
         admits = (
-            ~jnp.any(decodes)
+            ~any_of(decodes)
             & head.there
-            & (jnp.sum(view.running, dtype=jnp.int32) < self.max_num_seqs)
+            & (total_of(view.running) < self.max_num_seqs)
             & (view.free_blocks - needed >= view.watermark_blocks)
         )
         return Plan(

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from jaxsim._arrays import select
 from jaxsim._component import check, component
-from jaxsim.engine.policy.base import AbstractPolicy, Limit, Plan, View
+from jaxsim.engine.policy.base import AbstractPolicy, Limit, Plan, View, total_of
 from jaxsim.engine.policy.decoding import all_decodes
 from jaxsim.engine.policy.orders import QueueOrder
 
@@ -40,8 +40,8 @@ class VllmV0(AbstractPolicy):
     def plan(self, view: View) -> Plan:
         """Rules 1 and 2."""
         head = view.head
-        prompts = jnp.sum(view.granted > 0, dtype=jnp.int32)
-        longest = jnp.maximum(jnp.max(view.granted), head.known)
+        prompts = total_of(view.granted > 0)
+        longest = jnp.maximum(jnp.max(view.granted, axis=0), head.known)
         tokens = (prompts + 1) * longest if self.padded_prompts else view.tokens + head.known
         needed = view.blocks_of(head.known)
         admits = (

@@ -8,7 +8,18 @@ import numpy as np
 
 from jaxsim._arrays import select
 from jaxsim._component import check, component
-from jaxsim.engine.policy.base import AbstractPolicy, Limit, Plan, View, at, first_of, last_of, slot_of
+from jaxsim.engine.policy.base import (
+    AbstractPolicy,
+    Limit,
+    Plan,
+    View,
+    any_of,
+    at,
+    first_of,
+    last_of,
+    slot_of,
+    total_of,
+)
 from jaxsim.engine.policy.orders import QueueOrder
 from jaxsim.engine.policy.stream import Offer, StreamPolicy
 
@@ -85,8 +96,8 @@ class VllmV1(AbstractPolicy, StreamPolicy):
         want = jnp.minimum(want, self.max_model_len - 1 - view.computed)
 
         long = first_of(todo & (want > 1), view.rank)
-        ahead = todo & (want == 1) & (view.rank < select(jnp.any(long), at(long, view.rank), 2**31 - 1))
-        rest = room - jnp.sum(ahead, dtype=jnp.int32)
+        ahead = todo & (want == 1) & (view.rank < select(any_of(long), at(long, view.rank), 2**31 - 1))
+        rest = room - total_of(ahead)
         together = select(ahead, 1, select(long & (rest > 0), jnp.minimum(want, rest), 0)).astype(jnp.int32)
         first = first_of(todo, view.rank)
         pinned = view.memory[0].astype(jnp.int32)
@@ -94,7 +105,7 @@ class VllmV1(AbstractPolicy, StreamPolicy):
 
         def lacking(grant: jax.Array) -> tuple[jax.Array, jax.Array]:
             blocks = jnp.maximum(view.blocks, view.blocks_of(view.computed + grant))
-            grows = jnp.sum(select(grant > 0, blocks - view.blocks, 0), dtype=jnp.int32)
+            grows = total_of(select(grant > 0, blocks - view.blocks, 0))
             return grows > view.free_blocks, grows
 
         short, _ = lacking(together)
@@ -105,9 +116,9 @@ class VllmV1(AbstractPolicy, StreamPolicy):
         short, grows = lacking(grant)
         grant = select(short, 0, grant)
         victim = self._victim(view)
-        retries = short & single & ~jnp.any(first & victim)
-        left = room - jnp.sum(grant, dtype=jnp.int32)
-        settled = ~short & ((left == 0) | ~jnp.any(todo & (grant == 0)))
+        retries = short & single & ~any_of(first & victim)
+        left = room - total_of(grant)
+        settled = ~short & ((left == 0) | ~any_of(todo & (grant == 0)))
 
         head = view.head
         tokens = jnp.minimum(head.known, threshold)
@@ -134,14 +145,14 @@ class VllmV1(AbstractPolicy, StreamPolicy):
             victim=select(short, slot_of(victim), none),
             closes=settled & ~more,
             rank=view.rank,
-            memory=select(retries, jnp.sum(alone), 0).astype(jnp.float64)[None],
+            memory=select(retries, total_of(alone), 0).astype(jnp.float64)[None],
         )
 
     def _victim(self, view: View) -> jax.Array:
         """bool `[S]`. Rule 3: the last of the running list; under `priority` the least urgent, the first of equals."""
         if self.policy == "fcfs":
             return last_of(view.running, view.rank)
-        worst = jnp.max(select(view.running, view.urgency, -1))
+        worst = jnp.max(select(view.running, view.urgency, -1), axis=0)
         return first_of(view.running & (view.urgency == worst), view.rank)
 
     def is_decode(self, view: View) -> jax.Array:
