@@ -42,7 +42,9 @@ def occupancy(table: RequestTable, seed_index: int = 0, instance: int | None = N
     """
     if not 0 <= seed_index < table.num_seeds:
         raise IndexError(f"seed_index must be from 0 to {table.num_seeds - 1}, not {seed_index}")
-    arrived, begun, done = [], [], []
+    arrived: list[np.ndarray] = []
+    begun: list[np.ndarray] = []
+    done: list[np.ndarray] = []
     for stay in stays(table.block(slice(seed_index, seed_index + 1))):
         here = stay.instance >= 0 if instance is None else stay.instance == instance
         for times, column in ((arrived, stay.arrive_s), (begun, stay.begin_s), (done, stay.end_s)):
