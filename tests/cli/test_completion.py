@@ -22,28 +22,31 @@ LINES = {
 }
 
 
-def offered(shell: str, line: str) -> set[str]:
-    """What the shell offers for the last word of a line."""
-    text = script(parser(), shell)
-    words = line.split(" ")
-    if shell == "bash":
-        told = " ".join(f"'{word}'" for word in words)
-        code = (
-            f"{text}\nCOMP_WORDS=({told}); COMP_CWORD={len(words) - 1}; _jaxsim\nprintf '%s\\n' \"${{COMPREPLY[@]}}\""
-        )
-    else:
-        code = f"{text}\ncomplete -C '{line}'"
-    answer = subprocess.run([shell, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+def offered(shell: str) -> dict[str, set[str]]:
+    """What the shell offers for the last word of each line."""
+    code = [script(parser(), shell)]
+    for line in LINES:
+        words = line.split(" ")
+        if shell == "bash":
+            told = " ".join(f"'{word}'" for word in words)
+            code += [f"COMP_WORDS=({told}); COMP_CWORD={len(words) - 1}; _jaxsim", "printf '%s\\n' \"${COMPREPLY[@]}\""]
+        else:
+            code.append(f"complete -C '{line}'")
+        code.append("echo ----")
+    answer = subprocess.run([shell, "-c", "\n".join(code)], capture_output=True, text=True, timeout=60, check=True)
     assert not answer.stderr
-    return {line.partition("\t")[0] for line in answer.stdout.splitlines() if line}
+    found = answer.stdout.split("----\n")[: len(LINES)]
+    return {
+        line: {offer.partition("\t")[0] for offer in offers.splitlines()}
+        for line, offers in zip(LINES, found, strict=True)
+    }
 
 
-@pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("shell", ["bash", "fish"])
-def test_offers(shell: str, line: str) -> None:
+def test_offers(shell: str) -> None:
     if not shutil.which(shell):
         pytest.skip(f"{shell} is not on this machine")
-    assert offered(shell, line) == LINES[line]
+    assert offered(shell) == LINES
 
 
 def test_zsh_reads_its_script() -> None:

@@ -44,8 +44,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / f"{name}.html" for name in results}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [PHONE, 760, DESK])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(PHONE, "light"), (PHONE, "dark"), (760, "light"), (DESK, "light"), (DESK, "dark")]
+)
 def test_renders(chromium: Any, pages: dict[str, Path], width: int, scheme: str) -> None:
     context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
