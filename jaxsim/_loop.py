@@ -11,6 +11,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+if os.environ.get("JAXSIM_SETTLED"):  # `cli.process.settle`
+    # each worker computes in its own thread: XLA's thread would be one for all
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+
 State = TypeVar("State")
 Tile = TypeVar("Tile")
 Result = TypeVar("Result")

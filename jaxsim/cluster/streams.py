@@ -113,7 +113,10 @@ def _lanes_of(fleet: Fleet, instance: np.ndarray) -> list[_GroupLanes]:
 def _single(fleet: Fleet, group: InstanceGroup) -> _GroupLanes:
     """One instance that serves every request: the requests are its lanes as they are."""
     requests = fleet.requests
-    emitted = group.policy.emitted(requests.prompt_tokens, requests.output_tokens)
+    emitted = requests.output_tokens
+    longest = requests.prompt_tokens.max(keepdims=True), emitted.max(keepdims=True)
+    if group.policy.emitted(*longest) < longest[1]:  # else no other stops early, either
+        emitted = group.policy.emitted(requests.prompt_tokens, emitted)
     arrival_s = requests.arrival_s + group.front_end_s if group.front_end_s else requests.arrival_s
     served = lanes.LaneRequests(arrival_s, requests.prompt_tokens, emitted.astype(np.int32, copy=False))
     return _GroupLanes(group, None, _lane_set(group, served, fleet.leap))
@@ -184,7 +187,10 @@ def _kv_mode(
     against one request it is probably never full, and watching is enough to know."""
     if group.num_blocks is None:
         return "unlimited"
-    largest = int(group.most_blocks(requests.prompt_tokens, requests.output_tokens).max(initial=0))
+    prompts, outputs = requests.prompt_tokens, requests.output_tokens
+    fits = int(prompts.max(initial=0)) + int(outputs.max(initial=0)) < 1 << 31
+    most_tokens = int(np.add(prompts, outputs, dtype=np.int32 if fits else np.int64).max(initial=1))
+    largest = -(-(most_tokens - 1) // group.block_size)  # the last token is never fed
     reserved = group.watermark_blocks
     if largest * (most_slots + 1) + reserved <= group.num_blocks:
         return "unlimited"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from jaxsim._status import LaneStatus
 from jaxsim.engine import round as engine_round
 from jaxsim.engine.record import ITL_BINS
 from jaxsim.engine.shape import Shape
-from jaxsim.engine.state import Columns, Model, State, axes, finished, initial, pack, rebase
+from jaxsim.engine.state import Columns, Model, State, axes, finished, initial, rebase
 
 LANES_PER_TILE = 320
 """Lanes side by side on a core: enough to hide the cost of calling a kernel, few enough for the cache.
@@ -30,7 +31,7 @@ TILE_BYTES = 512 << 20
 ACCELERATOR_TILE_BYTES = 16 << 30
 """Most memory of the request columns of one tile."""
 
-ROUNDS_PER_CHUNK = 2048
+ROUNDS_PER_CHUNK = 4096
 """Rounds between two returns to the host, which looks at progress, interrupts and lanes that do not move."""
 
 LANE_COUNTS = (8, 64, 128, 192, 256, LANES_PER_TILE)
@@ -107,7 +108,6 @@ class LaneRecords:
             "first_scheduled_s": np.float64,
             "first_token_s": np.float64,
             "finish_s": np.float64,
-            "preemptions": np.int32,
         }
         per_lane = {
             "kv_token_seconds": np.float64,
@@ -120,6 +120,7 @@ class LaneRecords:
         return cls(
             **{name: np.empty((lanes, requests), dtype) for name, dtype in per_request.items()},
             **{name: np.empty(lanes, dtype) for name, dtype in per_lane.items()},
+            preemptions=np.zeros((lanes, requests), np.int32),
             itl_counts=np.empty((lanes, ITL_BINS), np.int32),
         )
 
@@ -134,11 +135,6 @@ class LaneRecords:
             return self
         names = ("first_scheduled_s", "first_token_s", "finish_s", "preemptions")
         return dataclasses.replace(self, **{name: getattr(self, name)[:, :requests] for name in names})
-
-    def put(self, lanes: np.ndarray | slice, records: "LaneRecords") -> None:
-        """Copy in the records of some lanes."""
-        for field in dataclasses.fields(self):
-            getattr(self, field.name)[lanes] = getattr(records, field.name)
 
 
 class Stopped(Exception):
@@ -319,14 +315,19 @@ def _widened(column: np.ndarray, width: int, filler: float) -> np.ndarray:
 def _simulate_alike(lanes: LaneSet, workers: Sequence[_loop.Worker], progress: Callable[[int], None]) -> LaneRecords:
     count, num_requests = lanes.requests.arrival_s.shape
     records = LaneRecords.empty(count, num_requests)
-    # lanes with equally many requests share tiles, so that few wait for the slowest
-    by_length = np.argsort(np.isfinite(lanes.requests.arrival_s).sum(axis=1), kind="stable")
+    by_length = np.arange(count)
+    if np.isinf(lanes.requests.arrival_s[:, -1]).any():
+        # lanes with equally many requests share tiles, so that few wait for the slowest
+        by_length = np.argsort(np.isfinite(lanes.requests.arrival_s).sum(axis=1), kind="stable")
     needs = NEEDS.setdefault(_kind(lanes), Needs())
     todo: dict[Shape, list[np.ndarray]] = {needs.first(lanes.shape): [by_length]}
     stop = threading.Event()
 
-    def run(work: tuple[Shape, np.ndarray], worker: _loop.Worker) -> LaneRecords:
-        return _run_tile(lanes.model, lanes.requests, work[0], stop, work[1], worker)
+    models = {worker.device: _on_device(lanes.model, worker.device) for worker in workers}
+
+    def run(work: tuple[Shape, np.ndarray], worker: _loop.Worker) -> np.ndarray:
+        on_device = dataclasses.replace(lanes, model=models[worker.device])
+        return _run_tile(on_device, records, work[0], stop, work[1], worker)
 
     def tiles(shape: Shape, places: np.ndarray) -> Iterator[tuple[Shape, np.ndarray]]:
         for tile in _tiles(places, num_requests, workers):
@@ -337,10 +338,9 @@ def _simulate_alike(lanes: LaneSet, workers: Sequence[_loop.Worker], progress: C
     try:
         while todo:
             shape, waiting = todo.popitem()
-            for (tried, tile), found in _loop.map_tiles(run, tiles(shape, np.concatenate(waiting)), list(workers)):
-                records.put(as_slice(tile), found)
-                crowded = found.status == LaneStatus.SLOTS_EXCEEDED
-                full = found.status == LaneStatus.BLOCKS_EXCEEDED
+            for (tried, tile), status in _loop.map_tiles(run, tiles(shape, np.concatenate(waiting)), list(workers)):
+                crowded = status == LaneStatus.SLOTS_EXCEEDED
+                full = status == LaneStatus.BLOCKS_EXCEEDED
                 if np.sum(crowded) > RERUN_SHARE * len(tile):
                     needs.too_few = max(needs.too_few, tried.slots)
                 if np.sum(full) > RERUN_SHARE * len(tile):
@@ -426,23 +426,25 @@ def _lanes_of_program(count: int, num_requests: int) -> int:
     return lanes if lanes * num_requests * _BYTES_PER_REQUEST <= PADDED_BYTES else count
 
 
+def _on_device(model: Model, device: jax.Device) -> Model:
+    """The numbers that all lanes share where they are used, put there once; those of each lane go with their tile."""
+    with jax.enable_x64(True):
+        return jax.tree.map(lambda leaf: leaf if leaf.ndim else jax.device_put(leaf, device), model)
+
+
 def _run_tile(
-    model: Model,
-    requests: LaneRequests,
-    shape: Shape,
-    stop: threading.Event,
-    lanes: np.ndarray,
-    worker: _loop.Worker,
-) -> LaneRecords:
+    set: LaneSet, records: LaneRecords, shape: Shape, stop: threading.Event, lanes: np.ndarray, worker: _loop.Worker
+) -> np.ndarray:
+    """Run some lanes of a set and write what they recorded into `records`; returns their statuses."""
     with jax.enable_x64(True), jax.default_device(worker.device):
         mine, count = as_slice(lanes), len(lanes)
-        size = count, requests.arrival_s.shape[1]
+        requests = set.requests[mine]
         empty = _lanes_of_program(count, shape.num_requests) - count
         model = jax.tree.map(
-            lambda leaf: jnp.asarray(np.pad(leaf[mine], (0, empty), "edge") if leaf.ndim else leaf), model
+            lambda leaf: jnp.asarray(np.pad(leaf[mine], (0, empty), "edge")) if leaf.ndim else leaf, set.model
         )
-        columns = _columns(requests[mine], count + empty, shape.num_requests + 1)
-        longest = int(requests.output_tokens[mine].max())
+        columns = _columns(requests, count + empty, shape.num_requests + 1)
+        longest = int(requests.output_tokens.max())
         state = _start(model, columns, shape)
         chunk = PROGRAMS.chunk(state, model, columns, shape, _rounds_per_chunk(longest, shape), worker.device)
         rounds = 0
@@ -456,22 +458,35 @@ def _run_tile(
             exceeded = np.asarray(state.exceeded)
             if np.sum(exceeded > 0) > RERUN_SHARE * count:
                 why = np.bincount(exceeded[exceeded > 0]).argmax()
-                return _records(state, size, rounds, ~done, np.where(done, exceeded, why))
+                return _record(records, mine, state, requests, rounds, ~done, np.where(done, exceeded, why))
             now = _position(state)
             stuck = ~done & np.all(now == before, axis=0)
             before = now
             if np.all(done | stuck):
-                return _records(state, size, rounds, stuck, exceeded)
+                return _record(records, mine, state, requests, rounds, stuck, exceeded)
 
 
 def _columns(requests: LaneRequests, lanes: int, width: int) -> Columns:
     """The columns of a tile, with places and lanes that nobody arrives at."""
     count, num_requests = requests.arrival_s.shape
-    arrival_s = np.full((lanes, width), np.inf)
+    arrival_s = _aligned((lanes, width), np.float64)
     arrival_s[:count, :num_requests] = requests.arrival_s
-    lengths = np.zeros((lanes, width), np.int64)
-    lengths[:count, :num_requests] = pack(requests.prompt_tokens, requests.output_tokens)
-    return Columns(jnp.asarray(arrival_s), jnp.asarray(lengths))
+    arrival_s[:count, num_requests:] = arrival_s[count:] = np.inf
+    lengths = _aligned((lanes, width), np.int64)
+    packed = lengths.view(np.int32).reshape(lanes, width, 2)
+    high, low = (1, 0) if sys.byteorder == "little" else (0, 1)  # as `pack`, without its temporary columns
+    packed[:count, :num_requests, high] = requests.prompt_tokens
+    packed[:count, :num_requests, low] = requests.output_tokens
+    lengths[:count, num_requests:] = lengths[count:] = 0
+    return Columns(jax.device_put(arrival_s), jax.device_put(lengths))
+
+
+def _aligned(shape: tuple[int, int], dtype: type) -> np.ndarray:
+    """An array that starts where XLA wants arrays to start: on a CPU, `device_put` takes it as it is."""
+    size = shape[0] * shape[1] * np.dtype(dtype).itemsize
+    memory = np.empty(size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def _rounds_per_chunk(longest: int, shape: Shape) -> int:
@@ -491,47 +506,67 @@ def _unfinished(state: State) -> jax.Array:
 
 def _position(state: State) -> np.ndarray:
     """What changes in every lane that makes progress, `[facts, L]`."""
-    facts = [state.now_s, state.iteration + state.rebased, state.head, state.computed, state.decodes]
+    iteration = np.asarray(state.iteration) + np.asarray(state.rebased)
+    facts = [state.now_s, iteration, state.head, state.computed, state.decodes]
     if state.shortage is not None:
         facts.append(state.shortage.preempted)
     return np.stack([np.asarray(fact, np.float64) for fact in facts])
 
 
-def _records(state: State, size: tuple[int, int], rounds: int, stuck: np.ndarray, exceeded: np.ndarray) -> LaneRecords:
-    """What the first lanes and places of a tile recorded; `size` is how many."""
-    lanes, n = size
+def _record(
+    into: LaneRecords,
+    lanes: np.ndarray | slice,
+    state: State,
+    requests: LaneRequests,
+    rounds: int,
+    stuck: np.ndarray,
+    exceeded: np.ndarray,
+) -> np.ndarray:
+    """Write what a tile recorded of its lanes, the first of the state's; returns their statuses."""
+    count, num_requests = requests.arrival_s.shape
     kept, short = state.records, state.shortage
+    status = np.where((exceeded == LaneStatus.OK) & stuck, LaneStatus.NO_PROGRESS, exceeded)[:count]
 
     def column(values: jax.Array) -> np.ndarray:
-        return np.asarray(values)[:lanes, :n]  # a view: `LaneRecords.put` copies
+        return np.asarray(values)[:count, :num_requests]
 
-    def number(values: jax.Array | None) -> np.ndarray:
-        return np.zeros(lanes, np.int32) if values is None else np.asarray(values)[:lanes]
+    def number(values: jax.Array | None) -> np.ndarray | int:
+        return 0 if values is None else np.asarray(values)[:count]
 
     scheduled_s = column(kept.first_scheduled_s)
-    never = np.isinf(scheduled_s)
-    return LaneRecords(
-        first_scheduled_s=np.where(never, np.nan, scheduled_s) if never.any() else scheduled_s,
-        first_token_s=_resolved(column(kept.first_token_s)),
-        finish_s=column(kept.finish_s),
-        preemptions=np.zeros(size, np.int32) if short is None else column(short.preemptions),
-        itl_counts=np.zeros((lanes, ITL_BINS), np.int32)
-        if kept.itl_counts is None
-        else np.asarray(kept.itl_counts).T[:lanes],
-        kv_token_seconds=number(kept.kv_token_seconds),
-        makespan_s=number(state.now_s if state.free_s is None else jnp.maximum(state.now_s, state.free_s)),
-        iterations=number(state.iteration + state.rebased - 1),
-        recomputed_tokens=number(None if short is None else short.recomputed_tokens),
-        rounds=np.full(lanes, rounds),
-        status=np.where((exceeded == LaneStatus.OK) & stuck, LaneStatus.NO_PROGRESS, exceeded)[:lanes],
-    )
+    if status.any() or np.isinf(requests.arrival_s[:, -1]).any():  # not everything has happened
+        scheduled_s = np.where(np.isinf(scheduled_s), np.nan, scheduled_s)
+    into.first_scheduled_s[lanes] = scheduled_s
+    into.first_token_s[lanes] = column(kept.first_token_s)
+    _resolve(into.first_token_s, lanes, np.asarray(kept.first_token_s))
+    into.finish_s[lanes] = column(kept.finish_s)
+    if short is not None:
+        into.preemptions[lanes] = column(short.preemptions)
+    into.itl_counts[lanes] = 0
+    if kept.itl_counts is not None:
+        counts = np.asarray(kept.itl_counts)  # bins before lanes: turned only where there is something
+        used = np.flatnonzero(counts.any(axis=1))
+        numbers = np.arange(len(into.status))[lanes]
+        into.itl_counts[numbers[:, None], used] = counts[used, :count].T
+    into.kv_token_seconds[lanes] = number(kept.kv_token_seconds)
+    ended_s = (state.now_s,) if state.free_s is None else (state.now_s, state.free_s)
+    into.makespan_s[lanes] = np.maximum.reduce([np.asarray(time_s)[:count] for time_s in ended_s])
+    into.iterations[lanes] = (np.asarray(state.iteration) + np.asarray(state.rebased) - 1)[:count]
+    into.recomputed_tokens[lanes] = number(None if short is None else short.recomputed_tokens)
+    into.rounds[lanes] = rounds
+    into.status[lanes] = status
+    return status
 
 
-def _resolved(first_token_s: np.ndarray) -> np.ndarray:
-    """Replace every `-1 - r` by the time of request r of the same lane, following chains."""
-    if np.any(first_token_s < 0):
-        first_token_s = first_token_s.copy()
-    while np.any(linked := first_token_s < 0):
-        lane, request = np.nonzero(linked)
-        first_token_s[lane, request] = first_token_s[lane, (-1 - first_token_s[lane, request]).astype(np.intp)]
-    return first_token_s
+def _resolve(first_token_s: np.ndarray, lanes: np.ndarray | slice, recorded: np.ndarray) -> None:
+    """Replace every `-1 - r` that was recorded by the time of request r of the same lane, following chains."""
+    flat, width = recorded.reshape(-1), recorded.shape[1]
+    places = np.flatnonzero(flat < 0)
+    lane, place = np.divmod(places, width)
+    lane_start = places - place
+    values = flat[places]
+    while (linked := np.flatnonzero(values < 0)).size:
+        values[linked] = flat[lane_start[linked] + (-1 - values[linked]).astype(np.intp)]
+    there = (place < first_token_s.shape[1]) & (lane < len(first_token_s[lanes]))
+    numbers = np.arange(len(first_token_s))[lanes]
+    first_token_s[numbers[lane[there]], place[there]] = values[there]
