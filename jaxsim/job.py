@@ -163,6 +163,7 @@ class Job:
             leap=self.scenario.engine.leap,
             decode_router=cluster.decode_router,
             transfer=cluster.transfer,
+            switching=cluster.role_switching,
         )
         return served, start_s
 
@@ -269,6 +270,8 @@ def _group(instance: Instance) -> InstanceGroup:
         block_size=pool.block_size,
         watermark=pool.watermark,
         role=instance.role,
+        unavailable=instance.unavailable,
+        on_failure=instance.on_failure,
     )
 
 

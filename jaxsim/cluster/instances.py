@@ -24,6 +24,8 @@ class InstanceGroup:
         block_size: tokens per block.
         watermark: share of the pool that admissions leave free.
         role: what they do: prefills, decodes, or both (`unified`).
+        unavailable: when they are away, `(start_s, end_s)` each, in order.
+        on_failure: what becomes of their requests then: `requeue` sends them to instances again, `lose` drops them.
     """
 
     count: int
@@ -33,6 +35,8 @@ class InstanceGroup:
     block_size: int
     watermark: float
     role: Literal["unified", "prefill", "decode"] = "unified"
+    unavailable: tuple[tuple[float, float], ...] = ()
+    on_failure: Literal["requeue", "lose"] = "requeue"
 
     @property
     def front_end_s(self) -> float:

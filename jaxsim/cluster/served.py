@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxsim.cluster.instances import InstanceGroup
 from jaxsim.cluster.routing import AbstractRouter
+from jaxsim.cluster.switching import RoleSwitching
 from jaxsim.cluster.transfer import KvTransfer
 from jaxsim.workload import Requests
 
@@ -23,6 +24,7 @@ class Fleet:
         leap: advance whole stretches at once.
         decode_router: which decode instance a request goes on at, after its prefill on a prefill instance.
         transfer: how its KV cache gets there.
+        switching: when instances take the other role's requests too; None: never.
     """
 
     groups: Sequence[InstanceGroup]
@@ -32,6 +34,7 @@ class Fleet:
     leap: bool
     decode_router: AbstractRouter | None = None
     transfer: KvTransfer | None = None
+    switching: RoleSwitching | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +55,8 @@ class FleetRecords:
         rounds: int64 `[R]`.
         recomputed_tokens: int64 `[R]`.
         status: int32 `[R]`, the worst `LaneStatus` of the instances.
-        decode_instance: int32 `[R, N]`, where requests that were handed over went on; -1: nowhere else. None: no fleet
-            of that kind.
+        decode_instance: int32 `[R, N]`, where requests that were handed over went on; -1: nowhere else. None:
+            nothing is handed over.
         given_up: int32 `[R, N]`, `RequestStatus` of requests that ended without having emitted all their tokens; 0 of the
             others. None: there are none.
         sent_s: float64 `[R, N]`, when clients that wait for answers sent each; None: when it arrived.

@@ -21,8 +21,8 @@ def can_serve(fleet: Fleet) -> bool:
     """Whether its instances can be simulated one by one."""
     policies = [group.policy for group in fleet.groups]
     streams = all(isinstance(policy, StreamPolicy) and policy.is_stream for policy in policies)
-    unified = all(group.role == "unified" for group in fleet.groups) and fleet.requests.clients is None
-    return isinstance(fleet.router, StaticRouter) and streams and unified
+    always = all(group.role == "unified" and not group.unavailable for group in fleet.groups)
+    return isinstance(fleet.router, StaticRouter) and streams and always and fleet.requests.clients is None
 
 
 def simulate(

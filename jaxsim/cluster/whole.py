@@ -14,7 +14,7 @@ from jaxsim.cluster.transfer import KvTransfer
 from jaxsim.engine.fleet import lanes
 from jaxsim.engine.fleet.handover import Network
 from jaxsim.engine.fleet.shape import FleetShape
-from jaxsim.engine.fleet.state import DECODE, PREFILL, UNIFIED, UNLIMITED_BLOCKS, Kind
+from jaxsim.engine.fleet.state import DECODE, PREFILL, UNIFIED, UNLIMITED_BLOCKS, Kind, Outages, Switching
 from jaxsim.engine.fleet.state import Fleet as Model
 from jaxsim.engine.fleet.state import Requests as Columns
 from jaxsim.engine.policy.orders import static_rank
@@ -58,6 +58,8 @@ def _lanes_of(fleet: Fleet) -> lanes.FleetSet:
         capped=clients is not None and clients.max_in_flight is not None,
         central=isinstance(fleet.router, CentralQueue),
         sessions=sessions if fleet.router.by_session else 0,
+        outages=sum(2 * len(group.unavailable) * group.count for group in fleet.groups),
+        switches=fleet.switching is not None and hands_over,
     )
     return lanes.FleetSet(_model(fleet), _columns(fleet), shape)
 
@@ -95,10 +97,32 @@ def _model(fleet: Fleet) -> Model:
         num_blocks=each([_blocks(group) for group in fleet.groups]),
         router=as_arrays(fleet.router),
         decode_router=as_arrays(fleet.decode_router or LeastWaiting()) if hands_over else None,
+        outages=_outages(fleet.groups) if any(group.unavailable for group in fleet.groups) else None,
+        switching=None
+        if fleet.switching is None or not hands_over
+        else Switching(np.float64(fleet.switching.queue_tokens_high), np.float64(fleet.switching.queue_tokens_low)),
         network=_network(transfer) if hands_over else None,
         max_in_flight=None
         if clients is None or clients.max_in_flight is None
         else np.asarray(clients.max_in_flight, np.int32),
+    )
+
+
+def _outages(groups: Sequence[InstanceGroup]) -> Outages:
+    """Changes in order of time; what recovers at an instant comes first, then by instance."""
+    changes, first = [], 0
+    for group in groups:
+        for index in range(first, first + group.count):
+            for start_s, end_s in group.unavailable:
+                changes += [(start_s, 1, index), (end_s, 0, index)]
+        first += group.count
+    at_s, fails, instance = zip(*sorted(changes), (np.inf, 0, 0), strict=True)
+    loses = [group.on_failure == "lose" for group in groups for _ in range(group.count)]
+    return Outages(
+        at_s=np.asarray(at_s, np.float64),
+        instance=np.asarray(instance, np.int32),
+        fails=np.asarray(fails, np.int32),
+        loses=np.asarray(loses, np.int32),
     )
 
 

@@ -3,11 +3,13 @@
 Sections with a `kind` are the components themselves; `READER` knows from which registry each is chosen.
 """
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from jaxsim._component import check, check_not_negative
 from jaxsim.cluster.routing import ROUTERS, AbstractRouter, CentralQueue, LeastWaiting, RoundRobin
+from jaxsim.cluster.switching import RoleSwitching
 from jaxsim.cluster.transfer import KvTransfer
 from jaxsim.config.facts import FACTS
 from jaxsim.config.reader import Reader
@@ -71,6 +73,9 @@ class Instance:
         latency: how long one iteration takes.
         scheduler: which requests an iteration serves.
         kv_cache: the pool of KV blocks of each instance.
+        unavailable: when all of them are away, `[start_s, end_s]` each, in order; what they run then is dropped.
+        on_failure: what becomes of their requests: `requeue` sends them to instances again, to be recomputed with the
+            tokens they have emitted; `lose` drops them.
         cost_per_hour: price of one instance, in a currency of your choice; null is unknown.
     """
 
@@ -80,9 +85,12 @@ class Instance:
     latency: AbstractLatency
     scheduler: AbstractPolicy = field(default_factory=VllmV1)
     kv_cache: KvCache = field(default_factory=KvCache)
+    unavailable: tuple[tuple[float, float], ...] = ()
+    on_failure: Literal["requeue", "lose"] = "requeue"
     cost_per_hour: float | None = None
 
     def __post_init__(self) -> None:
+        _check_outages(self.unavailable)
         check(self, "count", lambda value: value >= 1, "1 or greater")
         check_not_negative(self, "cost_per_hour")
         _ = self.num_blocks  # the model fits
@@ -114,6 +122,18 @@ class Instance:
             raise ValueError(f"kv_cache.gpu_memory_utilization: {error}") from None
 
 
+def _check_outages(unavailable: tuple[tuple[float, float], ...]) -> None:
+    """A ValueError unless they are intervals, one after the other."""
+    before = 0.0
+    for place, (start_s, end_s) in enumerate(unavailable):
+        if not (before <= start_s < end_s < math.inf):
+            raise ValueError(
+                f"unavailable.{place} must be [start_s, end_s] with start_s < end_s, from 0 on and after the one "
+                f"before, not [{start_s:g}, {end_s:g}]"
+            )
+        before = end_s
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
     """The fleet.
@@ -123,12 +143,14 @@ class Cluster:
         decode_router: which instance a request goes on at after its prefill, of those that only decode.
         instances: groups of equal instances; instances are numbered in this order.
         kv_transfer: how a request's KV cache gets from a prefill instance to a decode instance.
+        role_switching: when prefill and decode instances take each other's requests too; null: never.
     """
 
     router: AbstractRouter = field(default_factory=RoundRobin)
     decode_router: AbstractRouter = field(default_factory=LeastWaiting)
     instances: tuple[Instance, ...]
     kv_transfer: KvTransfer = field(default_factory=KvTransfer)
+    role_switching: RoleSwitching | None = None
 
     def __post_init__(self) -> None:
         if not self.instances:
@@ -145,8 +167,8 @@ class Cluster:
             )
         if "prefill" in roles and transfer.overlap == "layerwise" and transfer.layers is None:
             raise ValueError(
-                "kv_transfer.layers must be given with overlap: layerwise, as the latency of the prefill instances names "
-                "no model"
+                "kv_transfer.layers must be given with overlap: layerwise, as the latency of the prefill instances "
+                "names no model"
             )
         if isinstance(self.decode_router, CentralQueue):
             raise ValueError(

@@ -8,7 +8,6 @@ import numpy as np
 
 from jaxsim._status import RequestStatus
 
-
 BREAKDOWN = ("queue_prefill_s", "prefill_s", "wait_memory_s", "wait_link_s", "transfer_s", "queue_decode_s")
 """Where the time until the second token of a request goes, in a fleet that hands requests over."""
 
@@ -35,8 +34,8 @@ class RequestTable:
         cached_tokens: int32 `[R, N]`, prompt tokens found in the prefix cache.
         status: int8 `[R, N]`, codes of `RequestStatus`.
         class_index: int32 `[R, N]`, which of the workload's classes it is of; 0 by default.
-        kv_asked_s: float64 `[R, N]`, when it asked for memory at its decode instance; nan: it was not handed over, as in
-            the following. All of them None: no instance hands requests over.
+        kv_asked_s: float64 `[R, N]`, when it asked for memory at its decode instance; nan: it was not handed over, as
+            in the following. All of them None: no instance hands requests over.
         kv_granted_s: float64 `[R, N]`, when it got it.
         kv_started_s: float64 `[R, N]`, when the transfer of its KV cache started.
         kv_landed_s: float64 `[R, N]`, when it ended.
@@ -110,11 +109,11 @@ class RequestTable:
 
     @property
     def breakdown_s(self) -> dict[str, np.ndarray]:
-        """Where the time until the second token of requests that were handed over went, float64 `[R, N]` each, nan of the
-        others; empty if no instance hands requests over.
+        """Where the time until the second token of requests that were handed over went, float64 `[R, N]` each, nan of
+        the others; empty if no instance hands requests over.
 
-        `queue_prefill_s` and `prefill_s` (preemptions included) make up the TTFT; `wait_memory_s` for blocks at the decode
-        instance, `wait_link_s`, `transfer_s` and `queue_decode_s` (until it is scheduled there) follow.
+        `queue_prefill_s` and `prefill_s` (preemptions included) make up the TTFT; `wait_memory_s` for blocks at the
+        decode instance, `wait_link_s`, `transfer_s` and `queue_decode_s` (until it is scheduled there) follow.
         """
         if self.kv_asked_s is None:
             return {}
@@ -131,7 +130,7 @@ class RequestTable:
 
     @property
     def ttft_with_transfer_s(self) -> np.ndarray:
-        """TTFT, and for requests that were handed over what followed until they were scheduled again, float64 `[R, N]`."""
+        """TTFT, and for requests that were handed over the time until they were scheduled again, float64 `[R, N]`."""
         if self.decode_scheduled_s is None:
             return self.ttft_s
         return np.where(np.isnan(self.decode_scheduled_s), self.ttft_s, self.decode_scheduled_s - self.arrival_s)

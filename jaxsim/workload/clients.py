@@ -10,9 +10,9 @@ class Clients:
     """Who sends the requests of a workload, in the order of the requests.
 
     Attributes:
-        concurrency: users of a closed loop: each sends a request when the one before has ended and it has thought; None:
-            requests arrive by themselves.
-        think_s: float64 `[R, N]`, time that a user lets pass after the end of a request, in seconds; with `concurrency`.
+        concurrency: users of a closed loop: each sends a request when the one before has ended and it has thought;
+            None: requests arrive by themselves.
+        think_s: float64 `[R, N]`, time that a user lets pass after the end of a request, in seconds; of a closed loop.
         max_in_flight: most requests under way at once, of requests that arrive by themselves; None: no limit. A request
             that is held back has arrived all the same: its latencies count from then.
     """

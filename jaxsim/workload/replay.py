@@ -190,8 +190,8 @@ class Trace:
     def _arrivals(
         self, seeds: np.ndarray, recorded_s: np.ndarray | None, pick: np.ndarray | None, count: int
     ) -> tuple[np.ndarray, Clients | None]:
-        """Arrival times `[R, N]`, and who sends the requests: of the process asked for, as recorded, or from the gaps of
-        the resampled requests."""
+        """Arrival times `[R, N]`, and who sends the requests: of the process asked for, as recorded, or from the gaps
+        of the resampled requests."""
         if self.arrivals is not None:
             gaps = draw({Purpose.ARRIVAL: self.arrivals.unit_gap()}, seeds, count)[Purpose.ARRIVAL]
             return self.arrivals.arrival_s(np.cumsum(gaps, axis=1), seeds), self.arrivals.clients(gaps)

@@ -121,6 +121,8 @@ class Departure(NamedTuple):
     left: jax.Array
     """Whoever leaves its slot: one of them."""
     known: jax.Array
+    goal: jax.Array
+    """Tokens that were known when it was admitted."""
     total: jax.Array
     blocks: jax.Array
     """What it holds."""
@@ -189,6 +191,7 @@ def depart(
         requeued=select(any_of(requeues), request, none),
         left=request,
         known=at(one, s.known),
+        goal=at(one, s.goal),
         total=at(one, s.total),
         blocks=at(one, s.blocks),
         first_token_s=at(one, t.first_token_s),

@@ -126,6 +126,24 @@ def ask(handover: Handover, request: jax.Array, target: jax.Array) -> Handover:
     )
 
 
+def stay(handover: Handover, request: jax.Array, target: jax.Array, now_s: jax.Array) -> Handover:
+    """The first of those that leave (N: nobody) goes on where it is: nothing moves, and it keeps its blocks."""
+    there = request < handover.target.shape[0] - 1
+    stamps = handover.stamps
+    return replace(
+        handover,
+        leaving=handover.leaving.pop(jnp.int32(0), there),
+        landed=handover.landed.push(target, request),
+        target=put(handover.target, request, target),
+        stamps=replace(
+            stamps,
+            granted_s=put(stamps.granted_s, request, now_s),
+            started_s=put(stamps.started_s, request, now_s),
+            landed_s=put(stamps.landed_s, request, now_s),
+        ),
+    )
+
+
 def someone_leaves(handover: Handover) -> jax.Array:
     """Whether somebody is to be sent on."""
     return handover.leaving.head[0] < handover.target.shape[0] - 1

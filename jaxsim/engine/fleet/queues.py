@@ -48,8 +48,29 @@ class Fifo(eqx.Module):
 
     def pop(self, queue: jax.Array, there: jax.Array) -> "Fifo":
         """Take out the head."""
+        none = self.after.shape[0] - 1
         queue = select(there, queue, self.head.shape[0] - 1)
-        return Fifo(put(self.head, queue, take(self.after, take(self.head, queue))), self.tail, self.after)
+        first = take(self.head, queue)
+        head = put(self.head, queue, take(self.after, first))
+        return Fifo(head, self.tail, put(self.after, select(there, first, none), jnp.int32(none)))
+
+    def remove(self, queue: jax.Array, request: jax.Array) -> "Fifo":
+        """Take out a request (N: nobody) wherever it is: a pass over all requests."""
+        none = self.after.shape[0] - 1
+        there = request < none
+        is_head = there & (take(self.head, queue) == request)
+        behind = take(self.after, request)
+        before = jnp.argmax(self.after[:-1] == request).astype(jnp.int32)
+        inside = there & ~is_head
+        spare = self.head.shape[0] - 1
+        after = put(self.after, select(inside, before, none), behind)
+        after = put(after, request, jnp.int32(none))
+        was_tail = inside & (behind == none)
+        return Fifo(
+            put(self.head, select(is_head, queue, spare), behind),
+            put(self.tail, select(was_tail, queue, spare), before),
+            after,
+        )
 
 
 class Ranked(eqx.Module):

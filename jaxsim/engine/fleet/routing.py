@@ -80,6 +80,8 @@ class Load(NamedTuple):
     prompt_left: jax.Array
     outputs_left: jax.Array
     used_blocks: jax.Array
+    requeued_prompt: jax.Array
+    """Of preempted requests that wait for the end of the batch in flight, in `prompt_left` too."""
 
 
 @over_slots
@@ -98,4 +100,5 @@ def load(slots: Slots, counts: Counts, clock: Clock, now_s: jax.Array, two: jax.
         total_of(prompt_left),
         total_of(select(there, slots.total - slots.known - emitted, 0)),
         counts.used_blocks + grown,
+        total_of(select(slots.status == LIMBO, slots.known, 0)),
     )

@@ -25,6 +25,8 @@ class FleetShape:
         capped: clients hold requests back (`max_in_flight`).
         central: all requests wait in one queue.
         sessions: of the requests; 0: none is looked at.
+        outages: changes of what instances are available; 0: all are, always.
+        switches: instances may take the other role's requests too.
     """
 
     num_requests: int
@@ -40,6 +42,8 @@ class FleetShape:
     capped: bool = False
     central: bool = False
     sessions: int = 0
+    outages: int = 0
+    switches: bool = False
 
     @property
     def queues(self) -> int:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float64, Int32
+from jaxtyping import Array, Bool, Float64, Int32
 
 from jaxsim._arrays import select, take
 from jaxsim.engine.fleet import handover, queues
@@ -66,6 +66,54 @@ class Kind(eqx.Module):
         return jax.tree.map(lambda leaf: leaf[0] if size == 1 else take(leaf, place), self)
 
 
+class Outages(eqx.Module):
+    """When instances become unavailable and available again, in order of time, what recovers at an instant first;
+    element E never comes."""
+
+    at_s: Float64[Array, " E+1"]
+    instance: Int32[Array, " E+1"]
+    fails: Int32[Array, " E+1"]
+    """1: it fails; 0: it is available again."""
+    loses: Int32[Array, " I"]
+    """1: the requests of an instance that fails are lost; 0: they are queued again, somewhere."""
+
+
+class Switching(eqx.Module):
+    """Between which marks of queued tokens per instance others help out."""
+
+    high: Float64[Array, ""]
+    low: Float64[Array, ""]
+
+
+class Away(eqx.Module):
+    """Which instances are unavailable, and what becomes of their requests."""
+
+    next: Int32[Array, ""]
+    """The next of `Outages`, and when it comes."""
+    next_s: Float64[Array, ""]
+    expected: Int32[Array, ""]
+    """Requests of the lane."""
+    available: Bool[Array, " I"]
+    failing: Bool[Array, " I"]
+    """It failed just now, and requests are still to be taken from it."""
+    requeued: Fifo
+    """Requests that were taken, to be sent to other instances: one queue."""
+    transit: Int32[Array, " N+1"]
+    """0: not between two instances; 1: it waits for memory; 2: for its link, or is transferred."""
+    ask: Int32[Array, " N+1"]
+    """In which order they asked."""
+
+
+class Lending(eqx.Module):
+    """Instances that take the other role's requests too."""
+
+    lent: Bool[Array, " I"]
+    leaves: Int32[Array, " N+1"]
+    """1: the request goes on elsewhere after its prefill, as was decided when it was sent to its instance."""
+    incoming_tokens: Int32[Array, " I"]
+    """Context of requests that come by transfer and are not admitted."""
+
+
 class Fleet(eqx.Module):
     """What is constant over a lane's run."""
 
@@ -80,6 +128,8 @@ class Fleet(eqx.Module):
     router: Router
     decode_router: Router | None
     network: Network | None
+    outages: Outages | None
+    switching: Switching | None
     max_in_flight: Int32[Array, ""] | None
 
 
@@ -260,6 +310,8 @@ class State(eqx.Module):
     """By session, its instance; -1: none yet."""
     handover: Handover | None
     clients: Clients | None
+    away: Away | None
+    lending: Lending | None
     records: Records
     exceeded: Int32[Array, ""]
 
@@ -274,15 +326,21 @@ def orders_of(fleet: Fleet) -> list[str]:
     return sorted({kind.policy.order for kind in fleet.kinds})
 
 
+def fresh_memory(fleet: Fleet, size: int) -> jax.Array:
+    """What the policies remember of instances at first, float64 `[I, size]`."""
+    remembered = jnp.zeros((fleet.kind.shape[0], size))
+    for number, kind in enumerate(fleet.kinds if size else ()):
+        start = jnp.asarray((*kind.policy.memory, *[0.0] * (size - len(kind.policy.memory))))
+        remembered = select((fleet.kind == number)[:, None], start[None], remembered)
+    return remembered
+
+
 def initial(fleet: Fleet, requests: Requests, shape: FleetShape) -> State:
     """Idle instances before the first arrival."""
     n, i, s = shape.num_requests, shape.instances, shape.slots
     zero, never = jnp.int32(0), jnp.full(n + 1, jnp.inf)
     memory = memory_of(fleet)
-    remembered = jnp.zeros((i, memory))
-    for number, kind in enumerate(fleet.kinds):
-        start = jnp.asarray((*kind.policy.memory, *[0.0] * (memory - len(kind.policy.memory))))
-        remembered = select((fleet.kind == number)[:, None], start[None], remembered) if memory else remembered
+    remembered = fresh_memory(fleet, memory)
     times = jnp.zeros((i, len(Times._fields), s)).at[:, :2].set(jnp.nan)
     clocks = jnp.zeros((i, len(Clock._fields)))
     return State(
@@ -317,6 +375,10 @@ def initial(fleet: Fleet, requests: Requests, shape: FleetShape) -> State:
         )
         if shape.users or shape.capped
         else None,
+        away=_all_there(fleet, requests, shape) if shape.outages else None,
+        lending=Lending(jnp.zeros(i, bool), jnp.zeros(n + 1, jnp.int32), jnp.zeros(i, jnp.int32))
+        if shape.switches
+        else None,
         records=Records(
             first_scheduled_s=never,
             first_token_s=jnp.full(n + 1, jnp.nan),
@@ -336,12 +398,35 @@ def initial(fleet: Fleet, requests: Requests, shape: FleetShape) -> State:
     )
 
 
+def _all_there(fleet: Fleet, requests: Requests, shape: FleetShape) -> Away:
+    n, i = shape.num_requests, shape.instances
+    one = queues.empty("fcfs", 1, n, None)
+    assert isinstance(one, Fifo)
+    zeros = jnp.zeros(n + 1, jnp.int32)
+    assert fleet.outages is not None
+    return Away(
+        next=jnp.int32(0),
+        next_s=fleet.outages.at_s[0],
+        expected=jnp.sum(requests.arrival_s < jnp.inf, dtype=jnp.int32),
+        available=jnp.ones(i, bool),
+        failing=jnp.zeros(i, bool),
+        requeued=one,
+        transit=zeros,
+        ask=zeros,
+    )
+
+
 def finished(state: State) -> jax.Array:
     """Whether nothing can happen any more, and a round leaves the lane as it is; or it cannot go on."""
     busy = (state.doing != NEXT) | jnp.any(state.ends_s < jnp.inf) | jnp.any(state.ready_s < jnp.inf)
     busy = busy | (state.arrives_s < jnp.inf)
     if state.handover is not None:
         busy = busy | jnp.any(state.handover.lands_s < jnp.inf) | jnp.any(state.handover.check > 0)
+        busy = busy | handover.someone_leaves(state.handover)
+    if state.away is not None:
+        # an instance that is away composes nothing, but what waits there is served when it is back
+        busy = busy | jnp.any(state.away.failing) | (state.away.requeued.head[0] < state.records.known.shape[0] - 1)
+        busy = busy | ((state.ended < state.away.expected) & (state.away.next_s < jnp.inf))
     return ~busy | (state.exceeded > 0)
 
 

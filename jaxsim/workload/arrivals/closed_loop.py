@@ -13,7 +13,7 @@ from jaxsim.workload.clients import Clients
 
 @component
 class ClosedLoop(Arrivals):
-    """Users who send their next request when the last has ended and they have thought about it, as benchmark clients do.
+    """Users who send their next request when the last has ended and they have thought about it, as benchmarks do.
 
     All start at time 0. Requests are taken from one list, by whoever is free first. A request arrives when it is sent.
 
