@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxsim import _loop
 from jaxsim._status import RequestStatus
-from jaxsim.cluster import fleet
+from jaxsim.cluster import fleet, whole
 from jaxsim.cluster.instances import InstanceGroup
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.schema import Instance, Scenario
@@ -17,6 +17,7 @@ from jaxsim.engine.lanes import PROGRAMS
 from jaxsim.latency.gridded import Gridded
 from jaxsim.mean_field import Past, past_of
 from jaxsim.metrics import LaneTotals, RequestTable, ServiceClass
+from jaxsim.metrics.events import Events
 from jaxsim.warm import after, since_start
 from jaxsim.workload import Requests, Synthetic, Trace
 
@@ -220,6 +221,22 @@ class Job:
                 except ValueError as error:
                     raise ScenarioError(str(error), f"cluster.instances.{place}.latency.extrapolate") from None
         return found
+
+    def record(self, place: int) -> tuple[RequestTable, Events]:
+        """Simulate one seed, and keep what the instances did, batch by batch.
+
+        Args:
+            place: its place in `seeds`.
+        """
+        places = np.array([place])
+        served, start_s = self._served(self.seeds[places], places)
+        records, columns = whole.record(served, self._workers[:1])
+        table = _table(self.seeds[places], served.requests, served.accepted, records)
+        if self.past:
+            table, _ = since_start(table, self._totals(records), start_s, self.past)
+            for name in ("start_s", "end_s"):
+                columns[name] = columns[name] - start_s[0]
+        return table, Events(**columns)
 
     def _describe(self, row: int) -> str:
         workload = self.scenario.workload

@@ -20,6 +20,8 @@ from jaxsim.config.schema import Scenario
 from jaxsim.gathered import Gathered, Outcome, Simulated, decoded, encoded
 from jaxsim.hosts import Hosts
 from jaxsim.job import Job, simulate_together
+from jaxsim.metrics import RequestTable
+from jaxsim.metrics.events import Events
 from jaxsim.metrics.summary import NO_MORE, Percentiles, check_percentiles
 from jaxsim.result import Result
 from jaxsim.workload import Requests
@@ -95,6 +97,30 @@ def run(
             interrupted = _simulate(job, outcome, gathered, hosts, progress)
             outcome = hosts.agree(lambda: gathered.finish(manifest, interrupted, started))
         return gathered.result(outcome)
+
+
+def record(
+    scenario: Scenario, *, seed: int | None = None, requests: Requests | None = None
+) -> tuple[RequestTable, Events]:
+    """Simulate one seed and keep what the instances did, batch by batch: for timelines and time series.
+
+    Args:
+        scenario: what to simulate.
+        seed: which of its seeds; by default the first.
+        requests: as in `run`.
+
+    Returns:
+        What became of the requests, as in `run` up to rounding (1e-9), and the batches.
+
+    Raises:
+        ScenarioError: the scenario cannot be simulated.
+        ValueError: it has no such seed.
+    """
+    job = Job(scenario, requests, _loop.workers())
+    place = 0 if seed is None else int(seed - job.seeds[0])
+    if not 0 <= place < len(job.seeds):
+        raise ValueError(f"seed must be from {job.seeds[0]} to {job.seeds[-1]}, not {seed}")
+    return job.record(place)
 
 
 def run_many(

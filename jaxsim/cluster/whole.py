@@ -1,5 +1,6 @@
 """A fleet as one lane: any scheduler, and routers that look at the state of the fleet."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import jax
@@ -14,7 +15,7 @@ from jaxsim.cluster.transfer import KvTransfer
 from jaxsim.engine.fleet import lanes
 from jaxsim.engine.fleet.handover import Network
 from jaxsim.engine.fleet.shape import FleetShape
-from jaxsim.engine.fleet.state import DECODE, PREFILL, UNIFIED, UNLIMITED_BLOCKS, Kind, Outages, Switching
+from jaxsim.engine.fleet.state import DECODE, EVENT_FIELDS, PREFILL, UNIFIED, UNLIMITED_BLOCKS, Kind, Outages, Switching
 from jaxsim.engine.fleet.state import Fleet as Model
 from jaxsim.engine.fleet.state import Requests as Columns
 from jaxsim.engine.policy.orders import static_rank
@@ -37,6 +38,30 @@ def simulate(
     total = sum(len(one.requests.arrival_s) for one in sets)
     found = lanes.simulate(sets, workers, lambda count: progress(count / total))
     return [_collect(fleet, records) for fleet, records in zip(fleets, found, strict=True)]
+
+
+def record(fleet: Fleet, workers: Sequence[_loop.Worker]) -> tuple[FleetRecords, dict[str, np.ndarray]]:
+    """Simulate one seed, and keep what the instances did, batch by batch.
+
+    Args:
+        fleet: with the requests of one seed.
+        workers: where to run.
+
+    Returns:
+        The records, and the columns of `jaxsim.metrics.events.Events`.
+    """
+    one = _lanes_of(fleet)
+    events = 8 * one.shape.num_requests + 1024
+    [records] = lanes.simulate([dataclasses.replace(one, shape=dataclasses.replace(one.shape, events=events))], workers)
+    assert records.events is not None
+    counts, rows, times = (part[0] for part in records.events)
+    columns = dict(zip(EVENT_FIELDS, rows[:counts].T, strict=True))
+    start_s, end_s = times[:counts].T
+    batch_tokens = columns.pop("batch_tokens").astype(np.int64)
+    prefill_tokens = (batch_tokens - columns["decodes"]) * columns["iterations"]
+    new_tokens = batch_tokens * columns["iterations"]
+    columns |= {"start_s": start_s, "end_s": end_s, "new_tokens": new_tokens, "prefill_tokens": prefill_tokens}
+    return _collect(fleet, records), columns
 
 
 def _lanes_of(fleet: Fleet) -> lanes.FleetSet:

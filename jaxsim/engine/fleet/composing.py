@@ -272,14 +272,29 @@ def _blocks_last(kind: Kind, instance: Instance, member: jax.Array, decode: jax.
     return select(any_of(chunk), rough, exact)
 
 
+class Stretch(NamedTuple):
+    """The composed batch again and again."""
+
+    piece: Piece
+    k: jax.Array
+    """For how many iterations it will be composed; at least 1."""
+    decodes: jax.Array
+    context: jax.Array
+    """Decodes in it, and the context of all of them in its first iteration."""
+
+
 @over_slots
-def price_stretch(
-    shape: FleetShape, kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Array
-) -> tuple[Piece, jax.Array]:
-    """The piece of the composed batch, and for how many iterations it will be composed again."""
+def price_stretch(shape: FleetShape, kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Array) -> Stretch:
+    """The composed batch again and again."""
     view = view_of(kind, instance, waiting, preempted)
     piece = price(kind, instance, view)
-    return piece, repeats(shape, kind, instance, view, piece, preempted)
+    feeds = kind.policy.is_decode(view) & (view.granted > 0)
+    return Stretch(
+        piece=piece,
+        k=repeats(shape, kind, instance, view, piece, preempted),
+        decodes=total_of(feeds),
+        context=total_of(select(feeds, view.computed + 1, 0)),
+    )
 
 
 class Closed(NamedTuple):
@@ -292,15 +307,24 @@ class Closed(NamedTuple):
     iterations: jax.Array
     """1 for the first of two batches in flight, which is the older one from the start; and its KV token-seconds."""
     token_seconds: jax.Array
+    end_s: jax.Array
+    """When it ends, if it is that; and its tokens."""
+    batch_tokens: jax.Array
 
 
 @over_slots
 def close(
-    instance: Instance, two: jax.Array, piece: Piece, k: jax.Array, closes: jax.Array, preempted: jax.Array
+    instance: Instance,
+    two: jax.Array,
+    stretch: Stretch,
+    waiting: jax.Array,
+    closes: jax.Array,
+    preempted: jax.Array,
 ) -> tuple[Instance, Closed]:
     """Start the complete batch: at once, or after the one in flight. An empty one is composed again if somebody was
     preempted and nothing runs."""
     s, counts, clock, now = instance.slots, instance.counts, instance.clock, instance.ready_s
+    piece, k = stretch.piece, stretch.k
     old = counts.old > 0
     starts = select(old, clock.old_end_s, now)
     nothing = ~any_of(s.granted > 0)
@@ -326,6 +350,9 @@ def close(
             old=select(opens, 1, counts.old),
             k=select(runs, k, counts.k),
             resident=select(some, resident, counts.resident),
+            decodes=select(some, stretch.decodes, counts.decodes),
+            context=select(some, stretch.context, counts.context),
+            waiting=select(some, waiting, counts.waiting),
         ),
         times=instance.times._replace(
             decode_s=select(
@@ -343,4 +370,11 @@ def close(
         ready_s=select(closes & ~opens & ~(nothing & preempted & ~old), jnp.inf, instance.ready_s),
     )
     again = opens | (closes & nothing & preempted & ~old)
-    return after, Closed(starts, again, opens.astype(jnp.int32), select(opens, one * resident, 0.0))
+    return after, Closed(
+        starts_s=starts,
+        again=again,
+        iterations=opens.astype(jnp.int32),
+        token_seconds=select(opens, one * resident, 0.0),
+        end_s=starts + one,
+        batch_tokens=total_of(s.granted),
+    )

@@ -35,6 +35,10 @@ class Emission(NamedTuple):
     """Gaps between tokens, and the bins they go into, of the older batch in flight and of the newer."""
     token_seconds: jax.Array
     iterations: jax.Array
+    end_s: jax.Array
+    """When the newest batch ends, whose results are applied now or soon."""
+    batch_tokens: jax.Array
+    """Tokens of each of its iterations."""
 
 
 def emit(instance: Instance, ends: jax.Array, two: jax.Array, block_size: jax.Array) -> tuple[Instance, Emission]:
@@ -95,6 +99,7 @@ def emit(instance: Instance, ends: jax.Array, two: jax.Array, block_size: jax.Ar
         ends_s=jnp.float64(jnp.inf),
         ready_s=now,
     )
+    batch_tokens = total_of(s.granted)
     grown = total_of(select(live, s.granted, 0)).astype(jnp.float64)
     spent = token_seconds(piece, total, counts.resident.astype(jnp.float64), grown)
     emission = Emission(
@@ -105,6 +110,8 @@ def emit(instance: Instance, ends: jax.Array, two: jax.Array, block_size: jax.Ar
         new_gaps=select(ends, applied * total_of(due_new), 0),
         token_seconds=select(ends & (k > 0), spent, 0.0),
         iterations=select(ends, k, 0),
+        end_s=clock.start_s + duration_s(piece, total),
+        batch_tokens=batch_tokens,
     )
     return jax.tree.map(lambda a, b: select(ends, a, b), after, instance), emission
 

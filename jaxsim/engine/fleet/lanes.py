@@ -57,6 +57,7 @@ class FleetRecords:
         status: int32 `[L]`, `LaneStatus`.
         decode_instance: int32 `[L, N]`; -1: not handed over. None: no instance hands over.
         sent_s: float64 `[L, N]`, when clients sent each; nan: never. None: they do not wait for answers.
+        events: `(count [L], rows [L, E, fields], times [L, E, 2])`, see `state.Events`; None: not recorded.
         handover: float64 `[L, N]` by name, see `handover.Stamps`; empty: no instance hands over.
     """
 
@@ -76,6 +77,7 @@ class FleetRecords:
     status: np.ndarray
     decode_instance: np.ndarray | None
     sent_s: np.ndarray | None
+    events: tuple[np.ndarray, np.ndarray, np.ndarray] | None
     handover: dict[str, np.ndarray]
 
     def rows(self, places: np.ndarray | slice) -> "FleetRecords":
@@ -171,7 +173,8 @@ def _simulate_alike(
 
     def run(work: tuple[int, np.ndarray], worker: _loop.Worker) -> FleetRecords:
         transfers = min(shape.transfers, 4 * work[0])
-        sized = dataclasses.replace(shape, slots=work[0], transfers=transfers)
+        events = shape.events * max(1, work[0] // start)
+        sized = dataclasses.replace(shape, slots=work[0], transfers=transfers, events=events)
         return _run_tile(fleet, of_leaf, requests, sized, stop, work[1], worker)
 
     try:
@@ -293,6 +296,10 @@ def _records(state: State, shape: FleetShape, rounds: int, stuck: np.ndarray) ->
 
     first_scheduled_s = column(kept.first_scheduled_s)
     exceeded = np.asarray(state.exceeded)
+    events = None
+    if kept.events is not None:
+        events = tuple(map(np.asarray, (kept.events.count, kept.events.rows, kept.events.times)))
+        exceeded = np.where(events[0] > shape.events, int(LaneStatus.SLOTS_EXCEEDED), exceeded)
     passed, clients = state.handover, state.clients
     stamps = (
         {}
@@ -317,5 +324,6 @@ def _records(state: State, shape: FleetShape, rounds: int, stuck: np.ndarray) ->
         status=np.where((exceeded == LaneStatus.OK) & stuck, int(LaneStatus.NO_PROGRESS), exceeded).astype(np.int32),
         decode_instance=None if passed is None else column(passed.target),
         sent_s=None if sent_s is None else np.where(np.isinf(sent_s), np.nan, sent_s),
+        events=events,
         handover=stamps,
     )

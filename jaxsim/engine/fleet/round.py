@@ -16,6 +16,7 @@ Somebody who comes to an instance wakes it, or cuts the stretch it is in after w
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +31,7 @@ from jaxsim.engine.fleet.state import (
     ENDING,
     FREE,
     NEXT,
+    Events,
     Fleet,
     Instance,
     Kind,
@@ -146,7 +148,10 @@ def end(lane: Lane, state: State, instance: Instance, here: Here) -> tuple[State
     times = jnp.maximum(instance.counts.k - 1, 0)
     memory = here.of(lambda kind: _repeated(kind, instance.memory, times))
     instance = instance._replace(memory=select(ends, memory, instance.memory))
+    start_s = instance.clock.start_s
     instance, emission = ending.emit(instance, ends, here.two, here.block_size)
+    row = _Row(emission.iterations, start_s, emission.end_s, emission.batch_tokens)
+    state = _record_event(lane, state, instance, row)
     is_ending = state.doing == ENDING
     keeps = here.of(lambda kind: jnp.bool_(kind.policy.keeps_finished))
     most = here.of(lambda kind: kind.most_tokens)
@@ -208,8 +213,11 @@ def compose(lane: Lane, state: State, instance: Instance, here: Here) -> tuple[S
     )
     preempted = state.preempted | done.preempted
     closes = is_composing & plan.closes & ~waiting.landed
-    piece, k = here.of(lambda kind: composing.price_stretch(lane.shape, kind, instance, waiting, preempted))
-    instance, closed = composing.close(instance, here.two, piece, k, closes, preempted)
+    stretch = here.of(lambda kind: composing.price_stretch(lane.shape, kind, instance, waiting, preempted))
+    queued = instance.queued + state.central_waiting
+    instance, closed = composing.close(instance, here.two, stretch, queued, closes, preempted)
+    opened = _Row(closed.iterations, closed.starts_s, closed.end_s, closed.batch_tokens)
+    state = _record_event(lane, state, instance, opened)
 
     state = _record_composition(lane, state, done, closed)
     if any(kind.policy.gives_up for kind in lane.fleet.kinds):
@@ -319,6 +327,42 @@ def admit(lane: Lane, state: State, done: composing.Done, waiting: composing.Wai
         queued_prompt=state.queued_prompt - select(mine, prompt, 0),
         queued_outputs=state.queued_outputs - select(mine, waiting.head.total - waiting.head.known, 0),
     )
+
+
+class _Row(NamedTuple):
+    """A batch, or a stretch of like ones."""
+
+    iterations: jax.Array
+    """0: there is none."""
+    start_s: jax.Array
+    end_s: jax.Array
+    batch_tokens: jax.Array
+
+
+def _record_event(lane: Lane, state: State, instance: Instance, row: _Row) -> State:
+    """Keep a row of what the instance at hand did."""
+    events = state.records.events
+    if events is None:
+        return state
+    there, counts = row.iterations > 0, instance.counts
+    full = events.count >= lane.shape.events
+    place = select(there & ~full, events.count, lane.shape.events)
+    numbers = (
+        state.at,
+        row.iterations,
+        row.batch_tokens,
+        counts.decodes,
+        counts.context,
+        instance.running,
+        counts.waiting,
+        counts.used_blocks,
+    )
+    events = Events(
+        events.count + there,
+        events.rows.at[place].set(jnp.stack(numbers), mode="promise_in_bounds"),
+        events.times.at[place].set(jnp.stack([row.start_s, row.end_s]), mode="promise_in_bounds"),
+    )
+    return replace(state, records=replace(state.records, events=events))
 
 
 def _record_end(lane: Lane, state: State, emission: ending.Emission, left: ending.Departure) -> State:

@@ -27,6 +27,7 @@ class FleetShape:
         sessions: of the requests; 0: none is looked at.
         outages: changes of what instances are available; 0: all are, always.
         switches: instances may take the other role's requests too.
+        events: batches that are recorded one by one; 0: none.
     """
 
     num_requests: int
@@ -44,6 +45,7 @@ class FleetShape:
     sessions: int = 0
     outages: int = 0
     switches: bool = False
+    events: int = 0
 
     @property
     def queues(self) -> int:

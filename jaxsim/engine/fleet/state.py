@@ -220,6 +220,11 @@ class Counts(NamedTuple):
     """Iterations of the batch composed last whose results are not applied; 0: there is none."""
     resident: jax.Array
     """KV tokens resident in its first iteration."""
+    decodes: jax.Array
+    """Decodes in it, and the context of all of them in its first iteration."""
+    context: jax.Array
+    waiting: jax.Array
+    """Requests in the queue when it was composed."""
 
 
 class Clock(NamedTuple):
@@ -250,6 +255,29 @@ class Instance(NamedTuple):
     """When it is to compose a batch; inf: not now."""
 
 
+class Events(eqx.Module):
+    """Batches, or stretches of like ones, as they ended; row E is spare."""
+
+    count: Int32[Array, ""]
+    rows: Int32[Array, "E+1 fields"]
+    """`EVENT_FIELDS`."""
+    times: Float64[Array, "E+1 2"]
+    """Start and end."""
+
+
+EVENT_FIELDS = (
+    "instance",
+    "iterations",
+    "batch_tokens",
+    "decodes",
+    "context_tokens",
+    "running",
+    "waiting",
+    "kv_blocks",
+)
+"""Of a row of `Events`; `batch_tokens` in each iteration."""
+
+
 class Records(eqx.Module):
     """What is kept of the run."""
 
@@ -269,6 +297,7 @@ class Records(eqx.Module):
     recomputed_tokens: Int32[Array, ""]
     iterations: Int32[Array, ""]
     makespan_s: Float64[Array, ""]
+    events: Events | None
 
 
 class State(eqx.Module):
@@ -393,6 +422,13 @@ def initial(fleet: Fleet, requests: Requests, shape: FleetShape) -> State:
             recomputed_tokens=zero,
             iterations=zero,
             makespan_s=jnp.float64(0),
+            events=None
+            if not shape.events
+            else Events(
+                jnp.int32(0),
+                jnp.zeros((shape.events + 1, len(EVENT_FIELDS)), jnp.int32),
+                jnp.zeros((shape.events + 1, 2)),
+            ),
         ),
         exceeded=zero,
     )
