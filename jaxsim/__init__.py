@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jaxsim.report.page import write_report as write_report
     from jaxsim.result import Result as Result
     from jaxsim.result import load_result as load_result
+    from jaxsim.simulate import record as record
     from jaxsim.simulate import run as run
     from jaxsim.specs import HardwareSpec as HardwareSpec
     from jaxsim.specs import ModelSpec as ModelSpec
@@ -82,6 +83,7 @@ _HOMES = {
     "queueing": "analysis.queueing",
     "quick_scenario": "config.quick",
     "read_samples": "analysis.sample_files",
+    "record": "simulate",
     "run": "simulate",
     "sensitivity": "analysis.sensitivity",
     "sweep": "analysis.sweep",

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from jaxsim.cli.options import check_folder
 
 if TYPE_CHECKING:
+    from jaxsim.config.schema import Scenario
+    from jaxsim.metrics import RequestTable
+    from jaxsim.metrics.events import Events
     from jaxsim.result import Result
 
 _OPTIONS = ("report", "plots", "timeline", "metrics")
@@ -53,9 +56,31 @@ def check_outputs(args: argparse.Namespace) -> None:
         check_folder(path.parent, f"--{name}")
 
 
-def write_outputs(result: "Result", args: argparse.Namespace) -> list[str]:
-    """Write what is asked for; returns a line about each."""
+MOST_RECORDED = 100_000
+"""Requests of a seed that is simulated once more, batch by batch."""
+
+
+def _recorded(scenario: "Scenario") -> "tuple[RequestTable | None, Events | None]":
+    """The first seed with its batches, unless it is too long to be shown."""
+    from jaxsim.job import Job
+    from jaxsim.simulate import record
+
+    if Job(scenario, None, []).num_requests > MOST_RECORDED:
+        return None, None
+    return record(scenario)
+
+
+def write_outputs(result: "Result", args: argparse.Namespace, scenario: "Scenario | None" = None) -> list[str]:
+    """Write what is asked for; returns a line about each.
+
+    Args:
+        result: what it is made of.
+        args: what is asked for.
+        scenario: what was simulated. With it the first seed is simulated once more, batch by batch, for the timeline and
+            for what the report shows over time.
+    """
     written = []
+    table, events = _recorded(scenario) if scenario is not None and (args.report or args.timeline) else (None, None)
     if result.requests is None and any(getattr(args, name) for name in _OPTIONS if name != "report"):
         raise ValueError("the run kept no table of requests, which --plots, --timeline and --metrics are made of")
     if args.report:
@@ -63,7 +88,7 @@ def write_outputs(result: "Result", args: argparse.Namespace) -> list[str]:
 
         if result.requests is None:
             print("jaxsim: note: the run kept no table of requests; the report has its summary only", file=sys.stderr)
-        write_report(result, args.report)
+        write_report(result, args.report, events)
         written.append(f"{args.report}: the report, for a browser")
     if args.plots:
         files = result.plot.save(args.plots, args.plot_format)
@@ -72,7 +97,7 @@ def write_outputs(result: "Result", args: argparse.Namespace) -> list[str]:
         from jaxsim.report.timeline import write_timeline
 
         assert result.requests is not None
-        write_timeline(args.timeline, result.requests.block(slice(0, 1)))
+        write_timeline(args.timeline, result.requests.block(slice(0, 1)) if table is None else table, events)
         written.append(f"{args.timeline}: seed {result.requests.seed[0]}, for ui.perfetto.dev or chrome://tracing")
     if args.metrics:
         _write_metrics(result, args.metrics)

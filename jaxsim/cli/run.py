@@ -130,7 +130,7 @@ def _execute(args: argparse.Namespace) -> int:
         print(f"jaxsim: process {args.process_id} is done; the results are with process 0", file=sys.stderr)
     else:
         _tell(result, answer, sections, args)
-        _picture(result, args)
+        _picture(result, args, scenario)
     if result.manifest["interrupted"]:
         return INTERRUPTED
     return INCOMPLETE if result.summary["seeds_incomplete"] else OK
@@ -160,7 +160,7 @@ def _is_small(scenario: "Scenario") -> bool:
     return getattr(scenario.workload, "num_requests", 1) * scenario.monte_carlo.seeds <= KEPT_REQUESTS
 
 
-def _picture(result: "Result", args: argparse.Namespace) -> None:
+def _picture(result: "Result", args: argparse.Namespace, scenario: "Scenario") -> None:
     """Make the page, pictures, timeline and metrics that were asked for."""
     if not wants_outputs(args):
         return
@@ -169,7 +169,7 @@ def _picture(result: "Result", args: argparse.Namespace) -> None:
 
         check_finished(args.out)
         result = load_result(args.out)
-    for line in write_outputs(result, args):
+    for line in write_outputs(result, args, scenario):
         print(f"wrote {line}", file=sys.stderr if args.json else sys.stdout)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from jaxsim._component import as_arrays, as_leaves
-from jaxsim.engine.policy import AbstractPolicy
+from jaxsim.engine.policy import AbstractPolicy, StreamPolicy
 from jaxsim.engine.state import Model, Pool
 from jaxsim.latency import AbstractLatency
 from jaxsim.latency.gridded import Reach
@@ -44,7 +44,8 @@ class InstanceGroup:
         return float(getattr(self.latency, "front_end_s", 0.0))
 
     def model(self) -> Model:
-        """What the engine needs, as arrays."""
+        """What the program of streams needs, as arrays."""
+        assert isinstance(self.policy, StreamPolicy)
         blocks = self.num_blocks or 0
         return Model(
             policy=as_arrays(self.policy),

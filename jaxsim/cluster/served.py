@@ -57,8 +57,8 @@ class FleetRecords:
         status: int32 `[R]`, the worst `LaneStatus` of the instances.
         decode_instance: int32 `[R, N]`, where requests that were handed over went on; -1: nowhere else. None:
             nothing is handed over.
-        given_up: int32 `[R, N]`, `RequestStatus` of requests that ended without having emitted all their tokens; 0 of the
-            others. None: there are none.
+        given_up: int32 `[R, N]`, `RequestStatus` of requests that ended without having emitted all their tokens; 0 of
+            the others. None: there are none.
         sent_s: float64 `[R, N]`, when clients that wait for answers sent each; None: when it arrived.
         handover: when things happened between the two instances, float64 `[R, N]` by name; empty: nothing was handed
             over.

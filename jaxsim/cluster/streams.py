@@ -37,7 +37,7 @@ def simulate(
         workers: where to run.
         progress: called with the share of the work that was just finished.
     """
-    routed = [route(fleet) for fleet in fleets]
+    routed = [_route(fleet) for fleet in fleets]
     groups = [_lanes_of(fleet, instance) for fleet, instance in zip(fleets, routed, strict=True)]
     sets = [one.lanes for of_fleet in groups for one in of_fleet]
     total = sum(len(one.requests.arrival_s) for one in sets)
@@ -48,7 +48,7 @@ def simulate(
     ]
 
 
-def route(fleet: Fleet) -> np.ndarray:
+def _route(fleet: Fleet) -> np.ndarray:
     """The instance of every request, int32 `[R, N]`; -1 where it is not accepted."""
     assert isinstance(fleet.router, StaticRouter)
     instances = sum(group.count for group in fleet.groups)
@@ -136,17 +136,16 @@ def _collect(fleet: Fleet, instance: np.ndarray, found: list[tuple[_GroupLanes, 
         of, records = found[0]
         columns = {field.name: getattr(records, field.name) for field in dataclasses.fields(records)}
         return FleetRecords(instance=instance, output_tokens=of.lanes.requests.output_tokens, **columns)
-    into = empty(fleet, instance)
+    into = _empty(fleet, instance)
     for of, records in found:
         _add_group(into, of, records)
     return into
 
 
-def empty(fleet: Fleet, instance: np.ndarray) -> FleetRecords:
+def _empty(fleet: Fleet, instance: np.ndarray) -> FleetRecords:
     """Records of a fleet that has served nothing."""
     requests = fleet.requests
     seeds, count = requests.arrival_s.shape
-    per_seed = {"iterations": np.int64, "rounds": np.int64, "recomputed_tokens": np.int64, "status": np.int32}
     return FleetRecords(
         instance=instance,
         output_tokens=requests.output_tokens.copy(),
@@ -157,7 +156,10 @@ def empty(fleet: Fleet, instance: np.ndarray) -> FleetRecords:
         itl_counts=np.zeros((seeds, ITL_BINS), np.int32),
         kv_token_seconds=np.zeros(seeds),
         makespan_s=np.zeros(seeds),
-        **{name: np.zeros(seeds, dtype) for name, dtype in per_seed.items()},
+        iterations=np.zeros(seeds, np.int64),
+        rounds=np.zeros(seeds, np.int64),
+        recomputed_tokens=np.zeros(seeds, np.int64),
+        status=np.zeros(seeds, np.int32),
     )
 
 

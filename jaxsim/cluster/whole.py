@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -106,7 +107,7 @@ def _model(fleet: Fleet) -> Model:
         same.append(one)
     stacked = tuple(jax.tree.map(lambda *leaves: np.stack(leaves), *same) for same in kinds.values())
 
-    def each(values: list[int]) -> np.ndarray:
+    def each(values: list[int]) -> Any:
         return np.repeat(np.asarray(values, np.int32), counts)
 
     fronts = [group.role != "decode" for group in fleet.groups]
@@ -125,11 +126,9 @@ def _model(fleet: Fleet) -> Model:
         outages=_outages(fleet.groups) if any(group.unavailable for group in fleet.groups) else None,
         switching=None
         if fleet.switching is None or not hands_over
-        else Switching(np.float64(fleet.switching.queue_tokens_high), np.float64(fleet.switching.queue_tokens_low)),
+        else Switching(*_numbers(fleet.switching.queue_tokens_high, fleet.switching.queue_tokens_low)),
         network=_network(transfer) if hands_over else None,
-        max_in_flight=None
-        if clients is None or clients.max_in_flight is None
-        else np.asarray(clients.max_in_flight, np.int32),
+        max_in_flight=None if clients is None or clients.max_in_flight is None else as_leaves(clients.max_in_flight)[0],
     )
 
 
@@ -143,17 +142,17 @@ def _outages(groups: Sequence[InstanceGroup]) -> Outages:
         first += group.count
     at_s, fails, instance = zip(*sorted(changes), (np.inf, 0, 0), strict=True)
     loses = [group.on_failure == "lose" for group in groups for _ in range(group.count)]
-    return Outages(
-        at_s=np.asarray(at_s, np.float64),
-        instance=np.asarray(instance, np.int32),
-        fails=np.asarray(fails, np.int32),
-        loses=np.asarray(loses, np.int32),
-    )
+    columns: list[Any] = [np.asarray(at_s, np.float64), *(np.asarray(c, np.int32) for c in (instance, fails, loses))]
+    return Outages(*columns)
+
+
+def _numbers(*values: float) -> list[Any]:
+    return [np.asarray(value, np.float64) for value in values]
 
 
 def _network(transfer: KvTransfer) -> Network:
     bandwidth = np.inf if transfer.bandwidth_bytes_per_s is None else transfer.bandwidth_bytes_per_s
-    return Network(*(np.float64(number) for number in (transfer.latency_s, transfer.bytes_per_token or 0.0, bandwidth)))
+    return Network(*_numbers(transfer.latency_s, transfer.bytes_per_token or 0.0, bandwidth))
 
 
 def _blocks(group: InstanceGroup) -> int:
@@ -161,10 +160,16 @@ def _blocks(group: InstanceGroup) -> int:
 
 
 def _kind(group: InstanceGroup) -> Kind:
+    blocks, watermark, tokens, seqs = as_leaves(
+        _blocks(group), group.watermark_blocks, group.policy.most_tokens, group.most_seqs
+    )
     return Kind(
-        as_arrays(group.policy),
-        as_arrays(group.latency),
-        *as_leaves(_blocks(group), group.watermark_blocks, group.policy.most_tokens, group.most_seqs),
+        policy=as_arrays(group.policy),
+        latency=as_arrays(group.latency),
+        num_blocks=blocks,
+        watermark_blocks=watermark,
+        most_tokens=tokens,
+        most_seqs=seqs,
         block_size=group.block_size,
     )
 
@@ -176,7 +181,7 @@ def _columns(fleet: Fleet) -> Columns:
     orders = {group.policy.order for group in fleet.groups} - {"fcfs"}
     place = np.argsort(~accepted, axis=1, kind="stable")
 
-    def column(values: np.ndarray, dtype: type, spare: float) -> np.ndarray:
+    def column(values: np.ndarray, dtype: Any, spare: float) -> Any:
         kept = np.take_along_axis(np.asarray(values, dtype), place, axis=1)
         return np.pad(kept, ((0, 0), (0, 1)), constant_values=spare)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from jaxsim._component import check, check_not_negative
-from jaxsim.cluster.routing import ROUTERS, AbstractRouter, CentralQueue, LeastWaiting, RoundRobin
+from jaxsim.cluster.routing import ROUTERS, AbstractRouter, CentralQueue, LeastWaiting, RoundRobin, StaticRouter
 from jaxsim.cluster.switching import RoleSwitching
 from jaxsim.cluster.transfer import KvTransfer
 from jaxsim.config.facts import FACTS
@@ -155,6 +155,12 @@ class Cluster:
     def __post_init__(self) -> None:
         if not self.instances:
             raise ValueError("instances must hold at least one group")
+        delays = {getattr(group.latency, "front_end_s", 0.0) for group in self.instances if group.role != "decode"}
+        if len(delays) > 1 and not isinstance(self.router, StaticRouter):
+            raise ValueError(
+                f"instances: latency.front_end_s must be the same in all groups, as the router looks at the fleet when a "
+                f"request reaches it, not {' and '.join(f'{delay:g}' for delay in sorted(delays))}"
+            )
         roles = {group.role for group in self.instances}
         for role, other in (("prefill", "decode"), ("decode", "prefill")):
             if role in roles and other not in roles:
@@ -183,7 +189,7 @@ class Cluster:
         models = [group.latency for group in self.instances if group.role == "prefill"]
         if not models or not isinstance(models[0], Roofline):
             return transfer
-        model, dtype = models[0].model, models[0].kv_dtype
+        model, dtype = models[0].spec, models[0].kv_dtype
         return replace(
             transfer,
             bytes_per_token=model.kv_bytes_per_token(dtype)

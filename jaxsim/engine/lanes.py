@@ -185,7 +185,8 @@ def _compiler_options(device: jax.Device, wide: bool) -> dict[str, bool | int | 
         return {}
     # a kernel of some hundred lanes is not worth sharing between threads; wider vectors: 25 -> 20 ns a round of
     # streams, but LLVM has crashed on them in a round of fleets ("Cannot select ... SUBV_BROADCAST_LOAD")
-    return {"xla_cpu_multi_thread_eigen": False} | ({"xla_cpu_prefer_vector_width": 512} if wide else {})
+    options: dict[str, bool | int | str] = {"xla_cpu_multi_thread_eigen": False}
+    return options | ({"xla_cpu_prefer_vector_width": 512} if wide else {})
 
 
 def _model_axes(model: Model) -> Model:

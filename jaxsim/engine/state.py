@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float64, Int32, Int64
 
 from jaxsim._arrays import select
-from jaxsim.engine.policy.base import AbstractPolicy
+from jaxsim.engine.policy.stream import StreamPolicy
 from jaxsim.engine.record import ITL_BINS
 from jaxsim.engine.shape import Shape
 from jaxsim.latency.base import AbstractLatency
@@ -29,7 +29,7 @@ class Pool(eqx.Module):
 class Model(eqx.Module):
     """What is constant over a lane's run: the instance's scheduler, clock and KV pool. All leaves are numbers."""
 
-    policy: AbstractPolicy
+    policy: StreamPolicy
     latency: AbstractLatency
     pool: Pool
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -85,7 +85,7 @@ class Requests:
             raise ValueError(f"arrival_s must have shape [N] or [R, N] and at least one request, not {arrival.shape}")
         shape = np.atleast_2d(arrival).shape
         arrival = _checked("arrival_s", arrival, shape, _FINITE)
-        columns = {
+        columns: dict[str, Any] = {
             "prompt_tokens": _checked("prompt_tokens", prompt_tokens, shape, _TOKENS),
             "output_tokens": _checked("output_tokens", output_tokens, shape, _TOKENS),
             "priority": _checked("priority", priority, shape, _WHOLE),

@@ -51,6 +51,10 @@ class Here(NamedTuple):
         return self.of(lambda kind: jnp.int32(kind.block_size))
 
 
+def _has_order(order: str) -> Callable[[Kind], jax.Array]:
+    return lambda kind: jnp.bool_(kind.policy.order == order)
+
+
 class Lane:
     """A fleet, its requests and its shape, and what several phases of a round do with them."""
 
@@ -270,7 +274,7 @@ class Lane:
         """The queues with a request (N: nobody) waiting at an instance."""
         found = {}
         for order, queue in state.queues.items():
-            mine = here.of(lambda kind, order=order: jnp.bool_(kind.policy.order == order))
+            mine = here.of(_has_order(order))
             front = in_front & ~here.of(lambda kind: jnp.bool_(kind.policy.requeues_last))
             found[order] = queue.push(index, select(mine, request, self.none), front)
         return found
@@ -279,7 +283,7 @@ class Lane:
         """The queues without the head of one."""
         found = {}
         for order, queue in state.queues.items():
-            mine = here.of(lambda kind, order=order: jnp.bool_(kind.policy.order == order))
+            mine = here.of(_has_order(order))
             found[order] = queue.pop(index, there & mine)
         return found
 

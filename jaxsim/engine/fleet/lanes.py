@@ -298,7 +298,8 @@ def _records(state: State, shape: FleetShape, rounds: int, stuck: np.ndarray) ->
     exceeded = np.asarray(state.exceeded)
     events = None
     if kept.events is not None:
-        events = tuple(map(np.asarray, (kept.events.count, kept.events.rows, kept.events.times)))
+        parts = kept.events
+        events = np.asarray(parts.count), np.asarray(parts.rows), np.asarray(parts.times)
         exceeded = np.where(events[0] > shape.events, int(LaneStatus.SLOTS_EXCEEDED), exceeded)
     passed, clients = state.handover, state.clients
     stamps = (

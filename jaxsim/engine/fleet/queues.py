@@ -139,7 +139,8 @@ def empty(order: str, queues: int, num_requests: int, rank: Any) -> Fifo | Ranke
     if order == "fcfs":
         nobody = jnp.full(queues + 1, num_requests, jnp.int32)
         return Fifo(nobody, nobody, jnp.full(num_requests + 1, num_requests, jnp.int32))
-    levels, words = [], num_requests
+    levels: list[jax.Array] = []
+    words = num_requests
     while not levels or words > 1:
         words = -(-words // _WAYS)
         levels.append(jnp.zeros(queues * words + 1, jnp.int32))

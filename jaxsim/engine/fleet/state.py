@@ -43,7 +43,7 @@ class Router(Protocol):
     def pick(self, view: Any, measure: jax.Array) -> jax.Array:
         """The instance, int32."""
 
-    def added(self, view: Any) -> jax.Array:
+    def added(self, view: Any) -> jax.Array | float:
         """What a request adds to the measure of the instance it is sent to."""
 
 

@@ -39,13 +39,14 @@ def grant(lane: Lane, state: State) -> State:
 def land(lane: Lane, state: State) -> State:
     """A transfer lands: it waits to be admitted, and its blocks at the source are free."""
     assert state.handover is not None
-    place, lands_s = handover.next_landing(state.handover)
+    passed = state.handover
+    place, lands_s = handover.next_landing(passed)
     soonest = jnp.minimum(lane.arrives_s(state), jnp.min(lane.ready_s(state)))
     soonest = jnp.minimum(soonest, lane.changes_s(state))
     due = (state.doing == NEXT) & ~lane.settles(state) & (lands_s < jnp.min(state.ends_s)) & (lands_s <= soonest)
     due = due & (lands_s < jnp.inf) & ~lane.fails(state) & (~lane.pending(state) | (lands_s <= state.now_s))
     state = replace(state, now_s=select(due, lands_s, state.now_s))
-    passed, request = handover.land(state.handover, place, due, state.now_s)
+    passed, request = handover.land(passed, place, due, state.now_s)
     source = jnp.maximum(take(state.records.instance, request), 0)
     target = jnp.maximum(take(passed.target, request), 0)
     if state.away is not None:

@@ -46,6 +46,11 @@ class StreamPolicy(abc.ABC):
 
     @property
     @abc.abstractmethod
+    def batches_in_flight(self) -> int:
+        """As `AbstractPolicy.batches_in_flight`."""
+
+    @property
+    @abc.abstractmethod
     def is_stream(self) -> bool:
         """Whether it can with those it has. Structure."""
 
