@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 GAP_S = 3.1e-7  # arrivals are multiples of it, which no sum of the coefficients below comes near by design
+EXACT_GAP_S = 2**-12  # or of this: then all coefficients are binary, too, and events often coincide, exactly
 
 
 @dataclass
@@ -29,8 +30,17 @@ class DrawnCase:
     arrivals: dict[str, Any] | None = None  # the workload's, where they are more than the times of the requests
 
 
+def ticks(most: int, exact: bool = False) -> st.SearchStrategy[float]:
+    """Times up to `most` times 3.1e-7 s, in multiples of what arrivals are multiples of."""
+    if exact:
+        return st.integers(0, max(1, round(most * GAP_S / EXACT_GAP_S))).map(lambda count: count * EXACT_GAP_S)
+    return st.integers(0, most).map(lambda count: count * GAP_S)
+
+
 @st.composite
-def workloads(draw, count: int, marks: list[int], max_prompt: int = 70, max_output: int = 24) -> list[Request]:
+def workloads(
+    draw, count: int, marks: list[int], max_prompt: int = 70, max_output: int = 24, exact: bool = False
+) -> list[Request]:
     """`count` requests; prompts like to be exact multiples of the `marks` (block size, budget), or one off."""
     near_marks = [k * mark + off for mark in marks for k in (1, 2, 3) for off in (-1, 0, 1)]
     prompts = st.one_of(
@@ -39,11 +49,15 @@ def workloads(draw, count: int, marks: list[int], max_prompt: int = 70, max_outp
         st.integers(1, max_prompt),
     )
     outputs = st.one_of(st.just(1), st.integers(1, max_output))
-    gaps = st.one_of(st.just(0), st.integers(0, draw(st.sampled_from([200, 20_000, 300_000]))))
-    ticks, requests = draw(gaps), []
+    pace = draw(st.sampled_from([200, 20_000, 300_000]))
+    if exact:
+        pace = max(1, round(pace * GAP_S / EXACT_GAP_S))
+    gaps = st.one_of(st.just(0), st.integers(0, pace))
+    count_of_gaps, requests = draw(gaps), []
     for _ in range(count):
-        requests.append(Request(ticks * GAP_S, draw(prompts), draw(outputs), draw(st.integers(0, 2))))
-        ticks += draw(gaps)
+        arrival_s = count_of_gaps * (EXACT_GAP_S if exact else GAP_S)
+        requests.append(Request(arrival_s, draw(prompts), draw(outputs), draw(st.integers(0, 2))))
+        count_of_gaps += draw(gaps)
     return requests
 
 
@@ -54,6 +68,16 @@ linear_latencies = st.fixed_dictionaries(
         "per_token_s": st.sampled_from([0.0, 2e-5]),
         "per_context_token_s": st.sampled_from([0.0, 1e-8, 3e-5]),
         "per_prefill_pair_s": st.sampled_from([0.0, 5e-10, 1e-6]),
+    }
+)
+
+exact_latencies = st.fixed_dictionaries(
+    {
+        "kind": st.just("linear"),
+        "base_s": st.sampled_from([2**-8, 2**-12]),
+        "per_token_s": st.sampled_from([0.0, 2**-15]),
+        "per_context_token_s": st.sampled_from([0.0, 2**-20, 2**-15]),
+        "per_prefill_pair_s": st.sampled_from([0.0, 2**-22, 2**-20]),
     }
 )
 
@@ -188,11 +212,6 @@ def blocks_needed(scheduler: dict[str, Any], tokens: int, block_size: int) -> in
     return -(-tokens // block_size) + (scheduler["kind"] == "sglang")
 
 
-def ticks(most: int) -> st.SearchStrategy[float]:
-    """Times, in multiples of what arrivals are multiples of."""
-    return st.integers(0, most).map(lambda count: count * GAP_S)
-
-
 @dataclass(frozen=True)
 class Entry:
     """One entry of `cluster.instances`: what of it selects the compiled program."""
@@ -227,11 +246,11 @@ class Structure:
 
 
 @st.composite
-def routers(draw, kind: str, known_outputs: bool, entries: int) -> dict[str, Any]:
+def routers(draw, kind: str, known_outputs: bool, entries: int, exact: bool) -> dict[str, Any]:
     """A router of that kind; `entries` of the cluster are in its group."""
     config: dict[str, Any] = {"kind": kind}
     if kind in STATEFUL_ROUTERS:
-        config["staleness_s"] = draw(st.one_of(st.just(0.0), ticks(100_000)))
+        config["staleness_s"] = draw(st.one_of(st.just(0.0), ticks(100_000, exact)))
     if kind == "least_tokens":
         config["known_outputs"] = known_outputs
     if kind == "weighted_capacity":
@@ -240,9 +259,9 @@ def routers(draw, kind: str, known_outputs: bool, entries: int) -> dict[str, Any
 
 
 @st.composite
-def outages(draw) -> list[list[float]]:
+def outages(draw, exact: bool) -> list[list[float]]:
     """Disjoint intervals, in order; mostly none."""
-    ends = sorted(set(draw(st.lists(ticks(400_000), max_size=4))))
+    ends = sorted(set(draw(st.lists(ticks(400_000, exact), max_size=4))))
     return [list(pair) for pair in zip(ends[::2], ends[1::2], strict=False)] if draw(st.integers(0, 3)) == 0 else []
 
 
@@ -289,13 +308,17 @@ def structures(
 
 
 @st.composite
-def fleets_of(draw, structure: Structure, count: int, slots: int | None = None) -> DrawnCase:
+def fleets_of(draw, structure: Structure, count: int, exact: bool = False, slots: int | None = None) -> DrawnCase:
     """A workload and a fleet of that structure, with so little KV memory that it runs short.
 
-    `slots`, the requests at once of every instance, are drawn unless given.
+    Args:
+        structure: of the fleet.
+        count: requests.
+        exact: all times are binary fractions, so that sums of them have no error.
+        slots: the requests at once of every instance; drawn unless given.
     """
     block_size, entries = structure.block_size, structure.entries
-    requests = draw(workloads(count, [block_size, 16]))
+    requests = draw(workloads(count, [block_size, 16], exact=exact))
     for place, request in enumerate(requests):
         request.routing_uniform = draw(st.integers(0, 2**32 - 1)) / 2**32
         others = None if place % 4 == 3 else draw(st.sampled_from("abc"))
@@ -313,21 +336,21 @@ def fleets_of(draw, structure: Structure, count: int, slots: int | None = None) 
         group = {
             "role": entry.role,
             "count": entry.count or draw(st.integers(1, 2)),
-            "latency": draw(linear_latencies),
+            "latency": draw(exact_latencies if exact else linear_latencies),
             "scheduler": scheduler,
             "kv_cache": {"num_blocks": num_blocks, "block_size": block_size, "watermark": watermark},
         }
         if structure.outages:
-            group |= {"unavailable": draw(outages()), "on_failure": entry.on_failure}
+            group |= {"unavailable": draw(outages(exact)), "on_failure": entry.on_failure}
         groups.append(group)
     known = structure.known_outputs
     fronts = sum(entry.role != "decode" for entry in entries)
-    cluster: dict[str, Any] = {"router": draw(routers(structure.router, known, fronts)), "instances": groups}
+    cluster: dict[str, Any] = {"router": draw(routers(structure.router, known, fronts, exact)), "instances": groups}
     if structure.disaggregated:
-        cluster["decode_router"] = draw(routers(structure.decode_router, known, len(entries) - fronts))
+        cluster["decode_router"] = draw(routers(structure.decode_router, known, len(entries) - fronts, exact))
         cluster["kv_transfer"] = {
-            "latency_s": draw(st.sampled_from([0.0, 1e-4, 3e-2])),
-            "bandwidth_bytes_per_s": draw(st.sampled_from([None, 7e5, 1e8])),
+            "latency_s": draw(st.sampled_from([0.0, 2**-13, 2**-5] if exact else [0.0, 1e-4, 3e-2])),
+            "bandwidth_bytes_per_s": draw(st.sampled_from([None, 2**20, 2**27] if exact else [None, 7e5, 1e8])),
             "bytes_per_token": 1000,
             "contention": structure.contention,
             "overlap": "layerwise" if structure.layers else "none",
@@ -336,11 +359,11 @@ def fleets_of(draw, structure: Structure, count: int, slots: int | None = None) 
         if structure.role_switching:
             low, high = sorted(draw(st.tuples(st.integers(0, 100), st.integers(0, 100))))
             cluster["role_switching"] = {"queue_tokens_high": high, "queue_tokens_low": low}
-    return DrawnCase(cluster, requests, draw(clients(requests, structure.clients, structure.users)))
+    return DrawnCase(cluster, requests, draw(clients(requests, structure.clients, structure.users, exact)))
 
 
 @st.composite
-def clients(draw, requests: list[Request], kind: str | None, users: int | None) -> dict[str, Any] | None:
+def clients(draw, requests: list[Request], kind: str | None, users: int | None, exact: bool) -> dict[str, Any] | None:
     """Nothing, a limit of requests in flight, or a closed loop with a drawn think time for every request."""
     if kind is None:
         return None
@@ -348,7 +371,7 @@ def clients(draw, requests: list[Request], kind: str | None, users: int | None) 
     if kind == "max_in_flight":
         return {"kind": "trace", "max_in_flight": limit}
     for request in requests:
-        request.think_s = draw(ticks(20_000))
+        request.think_s = draw(ticks(20_000, exact))
     return {"kind": "closed_loop", "concurrency": limit, "think_time_s": 0.0}
 
 

@@ -11,7 +11,7 @@ from jaxsim.simulate import run
 from jaxsim.workload import Requests
 from tests.draws import Request
 
-_UNUSED_WORKLOAD = {
+UNUSED_WORKLOAD = {
     "kind": "synthetic",
     "num_requests": 1,
     "arrivals": {"kind": "constant", "rate": 1.0},
@@ -24,7 +24,7 @@ def simulate(cluster: dict[str, Any], requests: Requests, *, leap: bool = True) 
     """Run given requests on a cluster in the words of a scenario file."""
     seeds = len(requests.arrival_s)
     scenario = {
-        "workload": _UNUSED_WORKLOAD,
+        "workload": UNUSED_WORKLOAD,
         "cluster": cluster,
         "engine": {"leap": leap},
         "monte_carlo": {"seeds": seeds},
