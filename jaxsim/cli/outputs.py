@@ -76,8 +76,8 @@ def write_outputs(result: "Result", args: argparse.Namespace, scenario: "Scenari
     Args:
         result: what it is made of.
         args: what is asked for.
-        scenario: what was simulated. With it the first seed is simulated once more, batch by batch, for the timeline and
-            for what the report shows over time.
+        scenario: what was simulated. With it the first seed is simulated once more, batch by batch, for the timeline
+            and for what the report shows over time.
     """
     written = []
     table, events = _recorded(scenario) if scenario is not None and (args.report or args.timeline) else (None, None)

@@ -158,8 +158,8 @@ class Cluster:
         delays = {getattr(group.latency, "front_end_s", 0.0) for group in self.instances if group.role != "decode"}
         if len(delays) > 1 and not isinstance(self.router, StaticRouter):
             raise ValueError(
-                f"instances: latency.front_end_s must be the same in all groups, as the router looks at the fleet when a "
-                f"request reaches it, not {' and '.join(f'{delay:g}' for delay in sorted(delays))}"
+                "instances: latency.front_end_s must be the same in all groups, as the router looks at the fleet when "
+                f"a request reaches it, not {' and '.join(f'{delay:g}' for delay in sorted(delays))}"
             )
         roles = {group.role for group in self.instances}
         for role, other in (("prefill", "decode"), ("decode", "prefill")):
