@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
-from jaxsim.analysis.queueing import forms_of
+from jaxsim.analysis.queueing import check_unified, forms_of
 from jaxsim.analysis.replications import part_of, replicated
 from jaxsim.analysis.statistics import Statistic
 from jaxsim.config.errors import ScenarioError
@@ -149,6 +149,7 @@ def explain(scenario: Scenario, *, progress: Callable[[float], None] | None = No
     if not 0 < mix.rate_per_s < math.inf:
         raise ScenarioError("has no long-run arrival rate, which closed forms need", "workload")
     fleet = FleetField(scenario, mix)
+    check_unified(fleet)
     truth = run(scenario, keep_requests=False, progress=part_of(progress, 0.0, 0.6))
     rungs = _static(fleet, mix)
     means = _at_mean_lengths(scenario, mix)

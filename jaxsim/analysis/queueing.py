@@ -221,6 +221,7 @@ def queueing(
     if not 0 < mix.rate_per_s < math.inf:
         raise ScenarioError("has no long-run arrival rate, which closed forms need", "workload")
     fleet = FleetField(scenario, mix)
+    check_unified(fleet)
     limit = fleet.limit_per_s
     points = tuple(field.at(rate) for field, rate in zip(fleet.fields, fleet.rates(mix.rate_per_s), strict=True))
     simulated = None
@@ -247,6 +248,19 @@ def queueing(
         fleet=fleet,
         warnings=tuple(warnings),
     )
+
+
+def check_unified(fleet: FleetField) -> None:
+    """Raise unless every instance prefills and decodes.
+
+    Raises:
+        ScenarioError: requests are handed over.
+    """
+    if fleet.is_disaggregated:
+        raise ScenarioError(
+            "are of two roles, and closed forms know no transfers or waits for memory between them: jaxsim run",
+            "cluster.instances",
+        )
 
 
 def forms_of(fleet: FleetField, rate_per_s: float) -> tuple[ClosedForm, ...]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from jaxsim.cluster.routing import Random, RoundRobin
+from jaxsim.cluster.routing import AbstractRouter, Random, RoundRobin
 from jaxsim.config.schema import Instance, Scenario
 from jaxsim.mean_field.instance import MeanField
 from jaxsim.mean_field.mix import Mix
@@ -11,7 +11,8 @@ from jaxsim.mean_field.mix import Mix
 class FleetField:
     """The mean field of every group of a fleet, and how arrivals are shared among their instances.
 
-    Round robin and random routing share equally; routers that look at load are taken to share by capacity.
+    Round robin and random routing share equally; routers that look at load are taken to share by capacity. What arrives
+    at prefill instances arrives at decode instances after that.
 
     Args:
         scenario: the fleet.
@@ -23,17 +24,31 @@ class FleetField:
         self._router = scenario.cluster.router
         self._groups: tuple[Instance, ...] = scenario.cluster.instances
         self.fields = [MeanField(instance, mix) for instance in self._groups]
-        self._instances = sum(group.count for group in self._groups)
-        capacity = np.array([field.limit_per_s for field in self.fields])
-        if isinstance(self._router, RoundRobin | Random):
-            self._share = np.full(len(capacity), 1 / self._instances)
-        else:
-            self._share = capacity / sum(c * g.count for c, g in zip(capacity, self._groups, strict=True))
+        counts = np.array([group.count for group in self._groups])
+        roles = np.array([group.role for group in self._groups])
+        self._instances = int(counts[roles != "decode"].sum())
+        self._share = self._shares(self._router, counts * (roles != "decode"))
+        if (roles == "decode").any():
+            handed_over = float((self._share * counts)[roles == "prefill"].sum())
+            self._share += handed_over * self._shares(scenario.cluster.decode_router, counts * (roles == "decode"))
+
+    def _shares(self, router: AbstractRouter, counts: np.ndarray) -> np.ndarray:
+        """Share of the requests that one instance of each group gets, of groups with so many that take part."""
+        if isinstance(router, RoundRobin | Random):
+            return (counts > 0) / counts.sum()
+        capacity = np.array([field.limit_per_s for field in self.fields]) * (counts > 0)
+        return capacity / float(capacity @ counts)
+
+    @property
+    def is_disaggregated(self) -> bool:
+        """Whether requests are handed over."""
+        return any(group.role != "unified" for group in self._groups)
 
     @property
     def limit_per_s(self) -> float:
         """Requests per second beyond which some instance's queue grows without end."""
-        return float(min(field.limit_per_s / share for field, share in zip(self.fields, self._share, strict=True)))
+        pairs = zip(self.fields, self._share, strict=True)
+        return float(min(field.limit_per_s / share for field, share in pairs if share > 0))
 
     def rates(self, rate_per_s: float) -> list[float]:
         """What arrives at an instance of each group."""

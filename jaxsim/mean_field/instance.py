@@ -86,6 +86,8 @@ class OperatingPoint:
 class MeanField:
     """One instance of a group as a function of the rate that arrives at it.
 
+    A prefill instance serves requests of one token, a decode instance prompts that cost nothing.
+
     Args:
         instance: the group.
         mix: lengths of the requests.
@@ -95,7 +97,10 @@ class MeanField:
         self._latency = instance.latency
         self._mix = mix
         policy = instance.scheduler
-        self._outputs = _emitted(instance, mix) - 1.0
+        self._prefills = instance.role != "decode"
+        self._outputs = (
+            _emitted(instance, mix) - 1.0 if instance.role != "prefill" else np.zeros(len(mix.output_tokens))
+        )
         self._mean_outputs = float(self._outputs.mean())
         self._prompts, counts = np.unique(mix.prompt_tokens, return_counts=True)
         self._weights = counts / counts.sum()
@@ -177,7 +182,7 @@ class MeanField:
 
     def _price_curve(self) -> None:
         """Find the limit and the curve of rates up to it."""
-        per_request = self._mean_outputs + float(self._mix.prompt_tokens.mean())
+        per_request = self._mean_outputs + (float(self._mix.prompt_tokens.mean()) if self._prefills else 0.0)
         by_budget = self._budget / per_request
         by_slots = self._slots / max(self._mean_outputs, 1.0)
         ys = np.linspace(0, min(by_budget, by_slots), _POINTS)
@@ -254,18 +259,22 @@ class MeanField:
             service_s=chunks * chunk_s + self._mean_outputs * step_s,
             alignment_s=square / (2 * step_s) + self._composed_ahead * step_s,
             full_step_s=full_s,
-            prefill_load=rate * prompt_s * self._others,
+            prefill_load=rate * prompt_s * self._others * self._prefills,
             token_work_s=decode_s / seen,
             chunk_work_s=chunk_s - np.where(others > 0, beside_s, 0.0),
         )
 
     def _chunks_of_each(self, room: float) -> np.ndarray:
         prompt = self._mix.prompt_tokens
+        if not self._prefills:
+            return np.zeros_like(prompt)
         return np.ceil(prompt / room) if self._chunked else np.ones_like(prompt)
 
     def _chunk(self, room: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Chunks of a request, and tokens and tokens before of the chunk with the mean tokens and the mean pairs."""
         prompt, weight = self._prompts, self._weights
+        if not self._prefills:
+            return np.zeros_like(room), np.zeros_like(room), np.zeros_like(room)
         if self._chunked:
             chunks = np.ceil(prompt / room[:, None])
             rest = prompt - (chunks - 1) * room[:, None]
@@ -279,6 +288,8 @@ class MeanField:
 
     def _prefill_wait_s(self, rate_per_s: float, curve: "_Curve") -> float:
         """M/G/1 wait for the token budget: prompts are computed one after the other, `room` tokens an iteration."""
+        if not self._prefills:
+            return 0.0
         each_s = self._mix.prompt_tokens * float(curve.full_step_s[0] / curve.room[0])
         load = float(curve.prefill_load[0])
         square = float(np.mean(each_s**2))
