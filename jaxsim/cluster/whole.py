@@ -83,7 +83,7 @@ def _lanes_of(fleet: Fleet) -> lanes.FleetSet:
         users=0 if clients is None else min(clients.concurrency or 0, count),
         capped=clients is not None and clients.max_in_flight is not None,
         central=isinstance(fleet.router, CentralQueue),
-        sessions=sessions if fleet.router.by_session else 0,
+        sessions=sessions if _looks_at_sessions(fleet) else 0,
         outages=sum(2 * len(group.unavailable) * group.count for group in fleet.groups),
         switches=fleet.switching is not None and hands_over,
     )
@@ -121,6 +121,8 @@ def _model(fleet: Fleet) -> Model:
         role=each([_ROLES[group.role] for group in fleet.groups]),
         group=each(among),
         num_blocks=each([_blocks(group) for group in fleet.groups]),
+        block_size=each([group.block_size for group in fleet.groups]),
+        most_tokens=each([group.policy.most_tokens for group in fleet.groups]),
         router=as_arrays(fleet.router),
         decode_router=as_arrays(fleet.decode_router or LeastWaiting()) if hands_over else None,
         outages=_outages(fleet.groups) if any(group.unavailable for group in fleet.groups) else None,
@@ -195,7 +197,7 @@ def _columns(fleet: Fleet) -> Columns:
     count = accepted.shape[1]
     clients = requests.clients
     think_s = None if clients is None else clients.think_s
-    session = _sessions(requests) if fleet.router.by_session and requests.session is not None else None
+    session = _sessions(requests) if _looks_at_sessions(fleet) and requests.session is not None else None
     return Columns(
         arrival_s=column(arrival_s, np.float64, np.inf),
         prompt=column(requests.prompt_tokens, np.int32, 0),
@@ -206,6 +208,10 @@ def _columns(fleet: Fleet) -> Columns:
         think_s=None if think_s is None else column(np.broadcast_to(think_s, accepted.shape), np.float64, 0.0),
         ranks={order: column(rank, np.int32, count) for order, rank in ranks.items()},
     )
+
+
+def _looks_at_sessions(fleet: Fleet) -> bool:
+    return fleet.router.by_session or (fleet.decode_router is not None and fleet.decode_router.by_session)
 
 
 def _sessions(requests: Requests) -> np.ndarray:

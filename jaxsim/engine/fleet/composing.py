@@ -124,7 +124,7 @@ def follow(
     status = select(victim, select(limbo, LIMBO, FREE), s.status)
     # whoever lost its KV cache here does not leave with the token in flight
     all_its = jnp.minimum(at(victim, s.all_tokens), most_tokens)
-    lost = at(victim & (s.known + s.owed < s.total), s.computed)
+    lost = select(aborts, 0, at(victim & (s.known + s.owed < all_its), s.computed))
     used = used - at(victim, blocks)
     granted, blocks = select(victim, 0, granted), select(victim, 0, blocks)
     computed = select(victim, 0, s.computed)

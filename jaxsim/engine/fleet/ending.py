@@ -67,7 +67,8 @@ def emit(instance: Instance, ends: jax.Array, two: jax.Array, block_size: jax.Ar
     mean_s = duration_s(piece, applied.astype(jnp.float64)) / jnp.maximum(applied, 1)
 
     computed = s.computed + s.granted * k
-    blocks = select(s.granted > 0, jnp.maximum(s.blocks, kv.ceil_div(computed, block_size)), s.blocks)
+    grows = (s.granted > 0) & live
+    blocks = select(grows, jnp.maximum(s.blocks, kv.ceil_div(computed, block_size)), s.blocks)
     then = s._replace(
         known=s.known + gained,
         computed=computed,

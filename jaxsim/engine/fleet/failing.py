@@ -179,6 +179,7 @@ def _out_of_transfer(
         handover=replace(
             passed,
             landed=passed.landed.pop(index, from_landed),
+            incoming=passed.incoming - ((lane.instances == target) & (from_landed | from_transfer)),
             waiting=passed.waiting.remove(target, select(waits, request, none)),
             lands_s=select(mine, jnp.inf, passed.lands_s),
             request=select(mine, none, passed.request),

@@ -56,6 +56,8 @@ class Handover(eqx.Module):
     """For memory, a queue per target."""
     landed: Fifo
     """And not admitted yet, a queue per target."""
+    incoming: Int32[Array, " I"]
+    """By target, requests that were sent to it and are not admitted."""
     check: Int32[Array, " I"]
     """By target, whether to look at the head of `waiting`."""
     first_asked: Int32[Array, " I"]
@@ -86,6 +88,7 @@ def initial(shape: FleetShape) -> Handover:
         leaving=one,
         waiting=empty,
         landed=empty,
+        incoming=jnp.zeros(i, jnp.int32),
         check=jnp.zeros(i, jnp.int32),
         first_asked=jnp.full(i, 2**30, jnp.int32),
         asks=zero,

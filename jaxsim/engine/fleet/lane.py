@@ -173,7 +173,7 @@ class Lane:
             return self.disturb_all(state, there)
         state = switching.before_prefill(self, state, there)
         group = switching.takes_prefills(self, state)
-        index, state = self.route(state, 0, self.fleet.router, group, request, uniform, known, total - known)
+        index, state = self.route(state, 0, self.fleet.router, group, request, uniform, known)
         state = switching.decide(self, state, request, index)
         state = self.enqueue(state, index, request, known, total, there)
         return replace(state, records=replace(state.records, instance=put(state.records.instance, request, index)))
@@ -224,9 +224,8 @@ class Lane:
         request: jax.Array,
         uniform: jax.Array,
         prompt: jax.Array,
-        outputs: jax.Array,
     ) -> tuple[jax.Array, State]:
-        """The instance a request (N: nobody) goes to, and what the router remembers."""
+        """The instance a request (N: nobody) with `prompt` tokens to prefill goes to, and what the router remembers."""
         there, zero = request < self.none, jnp.zeros_like(state.queued)
         reachable = eligible & self.available(state)
         eligible = select(jnp.any(reachable), reachable, eligible)
@@ -235,9 +234,15 @@ class Lane:
             loads = jax.vmap(lambda index: self.load(state, index))(self.instances)
         memory, home = state.routers[which], jnp.int32(-1)
         session = None
-        if state.homes is not None and self.requests.session is not None and which == 0:
+        if state.homes is not None and self.requests.session is not None:
             session = take(self.requests.session, request)
-            home = take(state.homes, session)
+            home = take(state.homes[which], session)
+        total = jnp.minimum(take(self.requests.total, request), self.fleet.most_tokens)
+        leaves = (which == 0) & (self.fleet.role == PREFILL)
+        if state.lending is not None:
+            leaves = leaves & ~state.lending.lent
+        emits = select(leaves, 1, total - take(state.records.known, request))
+        tokens = take(self.requests.prompt, request) + 1
         view = routing.RouterView(
             eligible=eligible,
             group=self.fleet.group,
@@ -251,13 +256,14 @@ class Lane:
             last=memory.last,
             home=home,
             prompt=prompt,
-            outputs=outputs,
-            blocks=kv.ceil_div(prompt + 1, self.here(jnp.int32(0)).block_size),
+            outputs=emits,
+            blocks=kv.ceil_div(jnp.broadcast_to(tokens, emits.shape), self.fleet.block_size),
         )
         stale = state.now_s - memory.seen_s < getattr(router, "staleness_s", 0.0)
         measure = select(stale, memory.seen, router.measure(view).astype(jnp.float64))
         index = router.pick(view, measure).astype(jnp.int32)
-        added = select(self.instances == index, jnp.asarray(router.added(view), jnp.float64), 0.0)
+        added = jnp.asarray(router.added(view), jnp.float64)
+        added = select(self.instances == index, added, 0.0)
         after = RouterMemory(
             last=select(there, index, memory.last),
             seen=select(there, measure + added, memory.seen),
@@ -266,8 +272,9 @@ class Lane:
         routers = (after, state.routers[1]) if which == 0 else (state.routers[0], after)
         state = replace(state, routers=routers)
         if session is not None and state.homes is not None:
-            spare = state.homes.shape[0] - 1
-            state = replace(state, homes=put(state.homes, select(there, session, spare), index))
+            spare = state.homes[which].shape[0] - 1
+            mine = put(state.homes[which], select(there, session, spare), index)
+            state = replace(state, homes=(mine, state.homes[1]) if which == 0 else (state.homes[0], mine))
         return index, state
 
     def push(self, state: State, index: jax.Array, request: jax.Array, here: Here, in_front: bool = False) -> dict:

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 
 from jaxsim._arrays import add_each, put, put_add, put_min, select, take
 from jaxsim._status import RequestStatus
-from jaxsim.engine.fleet import composing, ending, failing, handover, transfers
+from jaxsim.engine.fleet import composing, ending, failing, handover, switching, transfers
 from jaxsim.engine.fleet.lane import Here, Lane
 from jaxsim.engine.fleet.shape import FleetShape
 from jaxsim.engine.fleet.state import (
@@ -226,14 +226,16 @@ def compose(lane: Lane, state: State, instance: Instance, here: Here) -> tuple[S
     state = requeue(lane, state, done.requeued, done.known, done.total, here)
     if state.handover is not None:
         passed = handover.look_again(state.handover, state.at, done.freed, handover.AFTER)
+        gone = jnp.minimum(done.victim, done.given_up)
         joined = is_composing & waiting.landed & (done.admitted < lane.none)
         stamps = passed.stamps
         stamps = replace(
             stamps,
-            scheduled_s=put(stamps.scheduled_s, select(done.decode_s > 0, done.victim, lane.none), done.decode_s),
+            scheduled_s=put(stamps.scheduled_s, select(done.decode_s > 0, gone, lane.none), done.decode_s),
             admitted_s=put(stamps.admitted_s, select(joined, lane.none, done.admitted), closed.starts_s),
         )
-        passed = replace(passed, landed=passed.landed.pop(state.at, joined), stamps=stamps)
+        incoming = passed.incoming - ((lane.instances == state.at) & joined)
+        passed = replace(passed, landed=passed.landed.pop(state.at, joined), incoming=incoming, stamps=stamps)
         state = replace(state, handover=passed)
         if state.lending is not None:
             tokens = select((lane.instances == state.at) & joined, waiting.head.known - 1, 0)
@@ -253,9 +255,10 @@ def next_waiting(lane: Lane, state: State, instance: Instance, here: Here) -> co
     num_waiting, own = instance.queued, jnp.bool_(True)
     if lane.shape.central:
         central = lane.head(state, jnp.int32(lane.shape.instances), here)
-        own = ~takes_central(lane, request, central, here)
+        mine = switching.takes_prefills(lane, state)[state.at]
+        own = ~(mine & takes_central(lane, request, central, here))
         request = select(own, request, central)
-        num_waiting = num_waiting + state.central_waiting
+        num_waiting = num_waiting + select(mine, state.central_waiting, 0)
     landed = unscheduled = jnp.bool_(False)
     if state.handover is not None:
         first = state.handover.landed.first(state.at)
@@ -266,6 +269,7 @@ def next_waiting(lane: Lane, state: State, instance: Instance, here: Here) -> co
         starts = ~state.preempted & ~jnp.any(slots.granted > 0)
         landed = (first < lane.none) & (instance.running < seats) & forms & starts
         request = select(landed, first, request)
+        num_waiting = num_waiting - state.handover.incoming[state.at]
         stamps = state.handover.stamps
         unscheduled = ~jnp.isnan(take(stamps.landed_s, request)) & jnp.isnan(take(stamps.scheduled_s, request))
     prompt, known = take(lane.requests.prompt, request), take(state.records.known, request)

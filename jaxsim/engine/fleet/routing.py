@@ -40,9 +40,9 @@ class RouterView(NamedTuple):
     prompt: jax.Array
     """Tokens of the request to be prefilled, a scalar."""
     outputs: jax.Array
-    """Tokens of the request to be emitted, a scalar."""
+    """Tokens that the request will emit there."""
     blocks: jax.Array
-    """Blocks the request will take first, a scalar."""
+    """Blocks that the request will take there at first."""
 
 
 class Composed(NamedTuple):
@@ -92,7 +92,7 @@ def load(slots: Slots, counts: Counts, clock: Clock, now_s: jax.Array, two: jax.
     computed = slots.computed + slots.granted * done.k
     emitted = select(emits(slots), done.applied, 0)
     blocks = jnp.maximum(slots.blocks, kv.ceil_div(computed, block_size))
-    grown = total_of(select(slots.granted > 0, blocks - slots.blocks, 0))
+    grown = total_of(select((slots.granted > 0) & running, blocks - slots.blocks, 0))
     # a preempted request that waits for the end of the batch in flight waits with all it knows
     prompt_left = select(running, jnp.maximum(slots.goal - computed, 0), select(slots.status == LIMBO, slots.known, 0))
     there = running | (slots.status == LIMBO)

@@ -125,6 +125,8 @@ class Fleet(eqx.Module):
     group: Int32[Array, " I"]
     """Place of its group among those that the same router serves."""
     num_blocks: Int32[Array, " I"]
+    block_size: Int32[Array, " I"]
+    most_tokens: Int32[Array, " I"]
     router: Router
     decode_router: Router | None
     network: Network | None
@@ -335,8 +337,8 @@ class State(eqx.Module):
     """Waiting queues, by their order."""
     routers: tuple[RouterMemory, RouterMemory]
     """Of arrivals, and of requests that leave their prefill instance."""
-    homes: Int32[Array, " sessions+1"] | None
-    """By session, its instance; -1: none yet."""
+    homes: tuple[Int32[Array, " sessions+1"], Int32[Array, " sessions+1"]] | None
+    """Of each router, by session, its instance; -1: none yet."""
     handover: Handover | None
     clients: Clients | None
     away: Away | None
@@ -394,7 +396,7 @@ def initial(fleet: Fleet, requests: Requests, shape: FleetShape) -> State:
         central_waiting=zero,
         queues={order: queues.empty(order, shape.queues, n, requests.ranks.get(order)) for order in orders_of(fleet)},
         routers=(RouterMemory(jnp.int32(-1), jnp.zeros(i), jnp.float64(-jnp.inf)),) * 2,
-        homes=jnp.full(shape.sessions + 1, -1, jnp.int32) if shape.sessions else None,
+        homes=(jnp.full(shape.sessions + 1, -1, jnp.int32),) * 2 if shape.sessions else None,
         handover=handover.initial(shape) if shape.transfers else None,
         clients=Clients(
             ready_s=jnp.zeros(shape.users),

@@ -77,7 +77,7 @@ def hand_over(lane: Lane, state: State, left: ending.Departure) -> State:
     there, zero = request < lane.none, jnp.int32(0)
     state = switching.before_decode(lane, state, there)
     group = switching.takes_decodes(lane, state)
-    target, state = lane.route(state, 1, lane.fleet.decode_router, group, request, uniform, zero, total - known)
+    target, state = lane.route(state, 1, lane.fleet.decode_router, group, request, uniform, zero)
     assert state.handover is not None
     mine = (lane.instances == target) & there
     here = lane.here(target)
@@ -97,6 +97,7 @@ def hand_over(lane: Lane, state: State, left: ending.Departure) -> State:
         transit = put(state.away.transit, select(stays, lane.none, request), jnp.int32(1))
         ask = put(state.away.ask, request, number)
         state = replace(state, away=replace(state.away, transit=transit, ask=ask))
+    passed = replace(passed, incoming=passed.incoming + mine)
     return replace(
         state,
         handover=passed,
