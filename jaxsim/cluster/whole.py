@@ -52,12 +52,16 @@ def record(fleet: Fleet, workers: Sequence[_loop.Worker]) -> tuple[FleetRecords,
         The records, and the columns of `jaxsim.metrics.events.Events`.
     """
     one = _lanes_of(fleet)
-    events = 8 * one.shape.num_requests + 1024
-    [records] = lanes.simulate([dataclasses.replace(one, shape=dataclasses.replace(one.shape, events=events))], workers)
-    assert records.events is not None
-    counts, rows, times = (part[0] for part in records.events)
-    columns = dict(zip(EVENT_FIELDS, rows[:counts].T, strict=True))
-    start_s, end_s = times[:counts].T
+    room, count = 0, 8 * one.shape.num_requests + 1024
+    while count > room:  # every row that there was no room for was counted
+        room = count
+        shape = dataclasses.replace(one.shape, events=room)
+        [records] = lanes.simulate([dataclasses.replace(one, shape=shape)], workers)
+        assert records.events is not None
+        counts, rows, times = (part[0] for part in records.events)
+        count = int(counts)
+    columns = dict(zip(EVENT_FIELDS, rows[:count].T, strict=True))
+    start_s, end_s = times[:count].T
     batch_tokens = columns.pop("batch_tokens").astype(np.int64)
     prefill_tokens = (batch_tokens - columns["decodes"]) * columns["iterations"]
     new_tokens = batch_tokens * columns["iterations"]

@@ -57,7 +57,8 @@ class FleetRecords:
         status: int32 `[L]`, `LaneStatus`.
         decode_instance: int32 `[L, N]`; -1: not handed over. None: no instance hands over.
         sent_s: float64 `[L, N]`, when clients sent each; nan: never. None: they do not wait for answers.
-        events: `(count [L], rows [L, E, fields], times [L, E, 2])`, see `state.Events`; None: not recorded.
+        events: `(count [L], rows [L, E, fields], times [L, E, 2])`, see `state.Events`, where more may be counted than
+            there was room for; None: not recorded.
         handover: float64 `[L, N]` by name, see `handover.Stamps`; empty: no instance hands over.
     """
 
@@ -173,8 +174,7 @@ def _simulate_alike(
 
     def run(work: tuple[int, np.ndarray], worker: _loop.Worker) -> FleetRecords:
         transfers = min(shape.transfers, 4 * work[0])
-        events = shape.events * max(1, work[0] // start)
-        sized = dataclasses.replace(shape, slots=work[0], transfers=transfers, events=events)
+        sized = dataclasses.replace(shape, slots=work[0], transfers=transfers)
         return _run_tile(fleet, of_leaf, requests, sized, stop, work[1], worker)
 
     try:
@@ -300,7 +300,6 @@ def _records(state: State, shape: FleetShape, rounds: int, stuck: np.ndarray) ->
     if kept.events is not None:
         parts = kept.events
         events = np.asarray(parts.count), np.asarray(parts.rows), np.asarray(parts.times)
-        exceeded = np.where(events[0] > shape.events, int(LaneStatus.SLOTS_EXCEEDED), exceeded)
     passed, clients = state.handover, state.clients
     stamps = (
         {}
