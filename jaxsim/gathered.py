@@ -15,7 +15,6 @@ from jaxsim.engine.record import STRETCH_SPREAD, itl_bin_edges
 from jaxsim.job import Cost, Job
 from jaxsim.metrics import Accumulator, LaneTotals, RequestTable
 from jaxsim.metrics.accumulate import EXACT_LIMIT
-from jaxsim.metrics.per_request import METRICS
 from jaxsim.metrics.summary import NO_MORE, Percentiles
 from jaxsim.result import Result
 
@@ -159,7 +158,7 @@ class Gathered:
 
     def _part(self, simulated: Simulated) -> Part:
         """A chunk as it is written."""
-        measured = len(METRICS) * len(self._job.seeds) * (self._job.num_requests - self._warmup)
+        measured = len(self._accumulator.metrics) * len(self._job.seeds) * (self._job.num_requests - self._warmup)
         views = 1 + len(self._job.classes)
         # exact percentiles need all latencies; a run that will be sketched needs only counts
         accumulator = self._new_accumulator(EXACT_LIMIT if measured <= EXACT_LIMIT // views else 0)
@@ -191,6 +190,7 @@ class Gathered:
             rate_per_s=self._job.first.rate_per_s,
             classes=self._job.classes,
             exact_limit=exact_limit,
+            handover=self._job.hands_over,
         )
 
 

@@ -111,6 +111,11 @@ class Job:
         return len(self.seeds) == 1 or copies
 
     @property
+    def hands_over(self) -> bool:
+        """Whether requests decode at other instances than they prefill at."""
+        return any(group.role == "prefill" for group in self._groups)
+
+    @property
     def has_classes(self) -> bool:
         """Whether requests may be of several classes."""
         return bool(self.first.class_names) or bool(self.first.class_index.any())

@@ -13,13 +13,13 @@ from jaxsim.engine.record import itl_bin_edges
 from jaxsim.metrics.cluster_sums import BATCHES, arrival_rates
 from jaxsim.metrics.exact_pool import ExactPool
 from jaxsim.metrics.intervals import Estimate, Pool, quantile_estimate
-from jaxsim.metrics.per_request import METRICS, latencies, meets_slo
+from jaxsim.metrics.per_request import HANDOVER_METRICS, METRICS, latencies, meets_slo, metrics_of
 from jaxsim.metrics.per_token import gap_pool, mean_gap
 from jaxsim.metrics.summary import Percentiles
 from jaxsim.result import Result
 from jaxsim.specs.slo import quantile_of
 
-_LATENCIES = (*METRICS, "itl_s")
+_LATENCIES = (*METRICS, "itl_s", *HANDOVER_METRICS)
 _RATES = (
     "throughput_requests_per_s",
     "throughput_tokens_per_s",
@@ -33,6 +33,7 @@ _SHORT = {
     "throughput": "throughput_requests_per_s",
 } | {name.removesuffix("_s"): name for name in _LATENCIES}
 _PAIRED = (*_LATENCIES, "slo_attainment", "goodput_requests_per_s")
+_NO_HANDOVER = "needs prefill instances, which hand requests over"
 UNPAIRED = "cannot be paired; valid: latencies, slo_attainment, goodput"
 """What to say of a statistic that cannot."""
 
@@ -57,7 +58,8 @@ class Statistic:
     """One number of a summary.
 
     Attributes:
-        metric: `ttft_s`, `tpot_s`, `itl_s`, `e2e_s`, `queue_s`, or a rate or share of the whole run.
+        metric: `ttft_s`, `tpot_s`, `itl_s`, `e2e_s`, `queue_s`, one of `HANDOVER_METRICS` where requests are handed
+            over, or a rate or share of the whole run.
         part: `mean` or `p99` ... of a latency; empty otherwise.
     """
 
@@ -96,6 +98,8 @@ class Statistic:
         if not self.part:
             return self.metric.removesuffix("_requests_per_s").replace("_", " ").replace("slo", "SLO")
         part = self.part if self.part == "mean" else self.part.upper()
+        if self.metric in HANDOVER_METRICS:
+            return f"{part} {self.metric.removesuffix('_s').replace('_', ' ').replace('ttft', 'TTFT')}"
         return f"{part} {self.metric.removesuffix('_s').replace('itl', 'ITL').upper()}".replace("QUEUE", "queueing")
 
     @property
@@ -124,6 +128,8 @@ class Statistic:
         Raises:
             ValueError: the run does not have it: no SLO for an attainment, or no requests for an unusual percentile.
         """
+        if self.metric in HANDOVER_METRICS and self.metric not in result.summary:
+            raise ValueError(f"{self.name} {_NO_HANDOVER}")
         of = result.summary[self.metric] if self.part else result.summary
         key = self.part or self.metric
         if key in of:
@@ -159,9 +165,19 @@ class Statistic:
             return quantile(self._pool(sample), share)
         if self.metric == "itl_s":
             return mean_gap(sample.gap_s.sum(axis=1), sample.gaps.sum(axis=1))
-        values = sample.values[self.metric]
+        values = self._values(sample)
         present = ~np.isnan(values)
         return Estimate.ratio(np.where(present, values, 0.0).sum(axis=1), present.sum(axis=1).astype(float))
+
+    def _values(self, sample: "Sample") -> np.ndarray:
+        """A latency of every request.
+
+        Raises:
+            ValueError: no request is handed over.
+        """
+        if self.metric not in sample.values:
+            raise ValueError(f"{self.name} {_NO_HANDOVER}")
+        return sample.values[self.metric]
 
     def _pool(self, sample: "Sample") -> Pool:
         """All values of a latency by cluster.
@@ -170,7 +186,7 @@ class Statistic:
             ValueError: the gaps between tokens were not counted for these clusters.
         """
         if self.metric != "itl_s":
-            return ExactPool([sample.values[self.metric]])
+            return ExactPool([self._values(sample)])
         if sample.gap_counts is None:
             raise ValueError(f"{self.name} of parts of one run is not known: it takes several seeds, and whole ones")
         return gap_pool(sample.gap_counts, itl_bin_edges())
@@ -236,7 +252,8 @@ class Sample:
         if is_one_run(scenario):
             table, gap_counts = table.block(seeds=slice(0, 1)), None
         measured = table.block(requests=slice(warmup, None))
-        values = latencies(measured)
+        promised = scenario.slo.ttft_includes_transfer
+        values = latencies(measured, metrics_of(table.kv_asked_s is not None, promised))
         good = meets_slo(measured.completed, values, scenario.slo.thresholds)
         makespan_s = np.nanmax(np.where(table.completed, table.finish_s, 0.0), axis=1)
         nominal = float(getattr(getattr(scenario.workload, "arrivals", None), "rate_per_s", np.nan))

@@ -7,14 +7,14 @@ from typing import Any, Literal
 import numpy as np
 
 from jaxsim.metrics.lane_totals import LaneTotals
-from jaxsim.metrics.per_request import latencies
+from jaxsim.metrics.per_request import latencies, metrics_of
 from jaxsim.metrics.per_token import gap_error, gap_pool
 from jaxsim.metrics.quantile_sketch import RELATIVE_ERROR
 from jaxsim.metrics.request_table import RequestTable
 from jaxsim.metrics.service_class import ServiceClass, thresholds_by_class
 from jaxsim.metrics.summary import NO_MORE, Percentiles, summarise, summarise_class
 from jaxsim.metrics.view import SEED_GROUPS, View
-from jaxsim.specs.slo import Slo
+from jaxsim.specs.slo import TTFT_WITH_TRANSFER, Slo
 
 EXACT_LIMIT = 20_000_000
 """Latencies kept for exact percentiles (160 MB); a run with more switches to sketches."""
@@ -26,9 +26,10 @@ _BLOCK_REQUESTS = 1 << 15
 class Accumulator:
     """Adds up chunks of seeds and summarises them; the order of chunks does not matter.
 
-    Percentiles are exact as long as at most `exact_limit` latencies were added (each request has 4, and 4 more for each
-    class there is), then within 0.2 % (`quantile_sketch`). Memory: `exact_limit` x 8 bytes, or 130 MB of sketches, and
-    300 bytes a seed; the last two again for each class.
+    Percentiles are exact as long as at most `exact_limit` latencies were added (each request has 4, or 11 in fleets
+    that hand requests over, and as many more for each class there is), then within 0.2 % (`quantile_sketch`). Memory:
+    `exact_limit` x 8 bytes, or 130 MB of sketches for 4 latencies, and 300 bytes a seed; the last two again for each
+    class.
 
     Args:
         slo: what counts as served well.
@@ -40,6 +41,7 @@ class Accumulator:
         rate_per_s: nominal arrival rate in requests/s; nan: none, take it from the arrivals.
         classes: what `RequestTable.class_index` counts: each is held to its own SLO, and summarised beside the whole.
         exact_limit: latencies to keep before sketching.
+        handover: the fleet hands requests over from one instance to another.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Accumulator:
         rate_per_s: float = math.nan,
         classes: Sequence[ServiceClass] = (),
         exact_limit: int = EXACT_LIMIT,
+        handover: bool = False,
     ) -> None:
         self._slo = Slo() if slo is None else slo
         self._classes = tuple(classes)
@@ -62,8 +65,10 @@ class Accumulator:
         self._batches = units == "batches"
         self._gap_counts = np.zeros((1 if self._batches else SEED_GROUPS, len(itl_edges_s) - 1), np.int64)
         limit = exact_limit // (1 + len(self._classes))
+        slos = [self._slo, *(one.slo for one in self._classes)]
+        self.metrics = metrics_of(handover, any(one.ttft_includes_transfer for one in slos))
         self._whole, *self._parts = (
-            View(warmup_requests, self._batches, rate_per_s, limit) for _ in range(1 + len(self._classes))
+            View(warmup_requests, self._batches, rate_per_s, limit, self.metrics) for _ in slos
         )
 
     @property
@@ -85,8 +90,8 @@ class Accumulator:
             raise ValueError(
                 f"warmup_requests ({self._warmup}) must be less than the number of requests ({table.num_requests})"
             )
-        if self._slo.ttft_includes_transfer and np.any(table.decode_instance >= 0):
-            raise ValueError("slo.ttft_includes_transfer needs the time of the second token, which this table lacks")
+        if TTFT_WITH_TRANSFER in self.metrics and table.kv_asked_s is None and np.any(table.decode_instance >= 0):
+            raise ValueError("slo.ttft_includes_transfer needs to know when decodes started, which this table lacks")
         rows = max(1, _BLOCK_REQUESTS // table.num_requests)
         for start in range(0, table.num_seeds, rows):
             here = slice(start, start + rows)
@@ -94,7 +99,7 @@ class Accumulator:
 
     def _add_block(self, table: RequestTable, totals: LaneTotals) -> None:
         measured = table.block(requests=slice(self._warmup, None))
-        values = latencies(measured)
+        values = latencies(measured, self.metrics)
         by_request = thresholds_by_class(self._classes, measured.class_index)
         self._whole.add(table, totals, values, by_request if self._classes else self._slo.thresholds)
         for place, (one, part) in enumerate(zip(self._classes, self._parts, strict=True)):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from jaxsim._status import RequestStatus
 from jaxsim.metrics.intervals import Estimate
 from jaxsim.metrics.lane_totals import LaneTotals
-from jaxsim.metrics.per_request import METRICS, meets_slo
+from jaxsim.metrics.per_request import meets_slo
 from jaxsim.metrics.request_table import RequestTable
 
 BATCHES = 20
@@ -28,6 +28,7 @@ class ClusterSums:
         statuses: int64 `[R, 4]`, requests by `RequestStatus`.
         preemptions: int64 `[R]`.
         recomputed_tokens: int64 `[R]`.
+        needed_tokens: int64 `[R]`, tokens that completed requests had computed at least once.
         iterations: int64 `[R]`.
         lane_status: int32 `[R]`.
         arrival_rate_per_s: float64 `[R]`.
@@ -36,10 +37,11 @@ class ClusterSums:
         good: float64 `[R, B]`, those that met the SLO.
         tokens: float64 `[R, B]`, output tokens.
         measured_preemptions: float64 `[R, B]`, of all measured requests.
+        preempted: float64 `[R, B]`, measured requests that were preempted.
         gaps: float64 `[R, B]`, gaps between tokens.
         gap_s: float64 `[R, B]`, seconds of all gaps.
-        latency_count: float64 `[R, B, 4]`, requests that have a value, by `METRICS`.
-        latency_s: float64 `[R, B, 4]`, sums of the values.
+        latency_count: float64 `[R, B, K]`, requests that have a value, by metric.
+        latency_s: float64 `[R, B, K]`, sums of the values.
         completions_per_s: float64 `[R, B]`, completions over the makespan; batches are by completion from here on, and
             of all requests.
         tokens_per_s: float64 `[R, B]`, their output tokens over the makespan.
@@ -53,6 +55,7 @@ class ClusterSums:
     statuses: np.ndarray
     preemptions: np.ndarray
     recomputed_tokens: np.ndarray
+    needed_tokens: np.ndarray
     iterations: np.ndarray
     lane_status: np.ndarray
     arrival_rate_per_s: np.ndarray
@@ -61,6 +64,7 @@ class ClusterSums:
     good: np.ndarray
     tokens: np.ndarray
     measured_preemptions: np.ndarray
+    preempted: np.ndarray
     gaps: np.ndarray
     gap_s: np.ndarray
     latency_count: np.ndarray
@@ -95,7 +99,7 @@ class Clusters:
         return int(np.count_nonzero(self._here))
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """A sum over measured requests, float64 `[C]` or `[C, 4]`."""
+        """A sum over measured requests, float64 `[C]` or `[C, K]`."""
         return self._by_cluster(getattr(self._sums, name))[self._here]
 
     @property
@@ -153,7 +157,7 @@ def cluster_sums(
     Args:
         table: all requests of the seeds.
         totals: totals of the same seeds.
-        latencies_s: `latencies` of the measured requests.
+        latencies_s: those of `latencies` that are summed up, of the measured requests.
         thresholds_s: what counts as good, as in `meets_slo`.
         warmup: requests at the start of each seed that are not measured.
         rate_per_s: nominal arrival rate, nan: none.
@@ -184,6 +188,7 @@ def cluster_sums(
         statuses=np.stack([np.count_nonzero(table.status == status, axis=1) for status in RequestStatus], axis=1),
         preemptions=table.preemptions.sum(axis=1, dtype=np.int64),
         recomputed_tokens=totals.recomputed_tokens,
+        needed_tokens=_needed_tokens(table),
         iterations=totals.iterations,
         lane_status=totals.status,
         arrival_rate_per_s=arrival_rates(table.arrival_s, totals.makespan_s, rate_per_s) * among.mean(axis=1),
@@ -192,14 +197,21 @@ def cluster_sums(
         good=batched(meets_slo(completed, latencies_s, thresholds_s)),
         tokens=batched(tokens),
         measured_preemptions=batched(measured.preemptions * among),
+        preempted=batched((measured.preemptions > 0) & among),
         gaps=batched(np.maximum(tokens - 1, 0)),
         gap_s=batched(gap_s),
-        latency_count=np.stack([batched(present[metric]) for metric in METRICS], axis=2),
+        latency_count=np.stack([batched(present[metric]) for metric in latencies_s], axis=2),
         latency_s=np.stack(
-            [batched(np.where(present[metric], latencies_s[metric], 0.0)) for metric in METRICS], axis=2
+            [batched(np.where(present[metric], values, 0.0)) for metric, values in latencies_s.items()], axis=2
         ),
         **(_service_by_batch if batches else _service)(table, totals),
     )
+
+
+def _needed_tokens(table: RequestTable) -> np.ndarray:
+    """Tokens of completed requests, int64 `[R]`: the last one is emitted, but never computed."""
+    tokens = table.prompt_tokens.astype(np.int64) + table.output_tokens - 1
+    return np.sum(tokens, axis=1, where=table.completed)
 
 
 def _service(table: RequestTable, totals: LaneTotals) -> dict[str, np.ndarray]:

@@ -118,7 +118,7 @@ class RequestTable:
         if self.kv_asked_s is None:
             return {}
         stamps = [
-            self.arrival_s,
+            np.where(np.isnan(self.kv_asked_s), np.nan, self.arrival_s),
             self.first_scheduled_s,
             self.kv_asked_s,
             self.kv_granted_s,

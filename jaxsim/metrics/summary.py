@@ -13,9 +13,11 @@ from jaxsim.metrics.cluster_sums import Clusters, ClusterSums
 from jaxsim.metrics.distribution import Distribution, number, pair, with_interval
 from jaxsim.metrics.goodput import NO_GOODPUT, Goodput, goodput
 from jaxsim.metrics.intervals import Estimate, Interval, Pool, rare_count_interval
-from jaxsim.metrics.per_request import METRICS
+from jaxsim.metrics.per_request import HANDOVER_METRICS
 from jaxsim.metrics.per_token import gap_design_effect, mean_gap
+from jaxsim.metrics.preemption import preemption
 from jaxsim.metrics.quantile_sketch import BinnedPool
+from jaxsim.metrics.request_table import BREAKDOWN
 from jaxsim.metrics.verdicts import slo_verdicts
 from jaxsim.specs.slo import Slo, quantile_of
 
@@ -29,7 +31,7 @@ Percentiles = Mapping[str, Collection[str]]
 
 NO_MORE: Percentiles = MappingProxyType({})
 
-_ORDER = ("ttft_s", "tpot_s", "itl_s", "e2e_s", "queue_s")
+_ORDER = ("ttft_s", "tpot_s", "itl_s", "e2e_s", "queue_s", *HANDOVER_METRICS)
 
 
 def summarise(
@@ -49,7 +51,7 @@ def summarise(
 
     Args:
         sums: the sums of all seeds.
-        pools: the pooled values of each of `METRICS`.
+        pools: the pooled values of each latency, in the order of the sums.
         gaps: the pooled gaps between tokens.
         slo: the promises to check.
         batches: the clusters are batches within the run, rather than seeds.
@@ -61,9 +63,10 @@ def summarise(
     """
     clusters = Clusters(sums, batches)
     latencies = {**_distributions(clusters, pools, pool_error), "itl_s": _gaps(clusters, gaps, gap_error)}
-    latencies = {metric: latencies[metric] for metric in _ORDER}
+    latencies = {metric: latencies[metric] for metric in _ORDER if metric in latencies}
     tables = {metric: of.summary(_percentiles(slo, metric, more), confidence) for metric, of in latencies.items()}
 
+    whole = {metric: of for metric, of in tables.items() if metric not in BREAKDOWN}  # parts say it themselves
     measured, completed = clusters["measured"].sum(), clusters["completed"].sum()
     # Where all clusters attain the same, they borrow the design effect of a tail that they do differ in.
     effect = latencies["ttft_s"].quantile(0.9, confidence).design_effect
@@ -81,6 +84,7 @@ def summarise(
         "preemptions": int(sums.preemptions.sum()),
         "preemptions_ci": pair(_preemptions_interval(sums, clusters, confidence)),
         "recomputed_tokens": int(sums.recomputed_tokens.sum()),
+        "preemption": preemption(sums, clusters, kv.value, confidence, effect),
         **with_interval("kv_utilisation", kv.value, kv.interval(confidence, high=1.0)),
         "num_requests": int(sums.num_requests.sum()),
         "num_measured": int(measured),
@@ -92,7 +96,7 @@ def summarise(
         "ci_confidence": confidence,
         "ci_method": "batch_means" if batches else "replications",
         "ci_clusters": len(clusters),
-        "warnings": caveats(sums, clusters, batches, tables, gaps),
+        "warnings": caveats(sums, clusters, batches, whole, gaps),
     }
 
 
@@ -112,7 +116,7 @@ def summarise_class(
 
     Args:
         sums: the sums over the requests of the class.
-        pools: the pooled values of each of `METRICS` of the class.
+        pools: the pooled values of each latency of the class.
         slo: what the class was promised.
         batches: as in `summarise`, like the following.
         confidence: level of the intervals.
@@ -141,9 +145,9 @@ def summarise_class(
 
 
 def _distributions(clusters: Clusters, pools: Mapping[str, Pool], pool_error: float) -> dict[str, Distribution]:
-    """The latencies that every request has one of."""
+    """The latencies that requests have one of."""
     found = {}
-    for index, metric in enumerate(METRICS):
+    for index, metric in enumerate(pools):
         count = clusters["latency_count"][:, index]
         mean = Estimate.ratio(clusters["latency_s"][:, index], count)
         found[metric] = Distribution(mean, pools[metric], int(count.sum()), clusters.copies, pool_error)
@@ -169,7 +173,7 @@ def check_percentiles(more: Percentiles) -> None:
 
 def _percentiles(slo: Slo, metric: str, more: Percentiles) -> dict[str, float]:
     """Shares of the percentiles to report of a metric, ascending, by name."""
-    promised = (limit.statistic for limit in slo.limits if limit.metric == metric)
+    promised = (limit.statistic for limit in slo.limits if metric in (limit.metric, slo.counted(limit.metric)))
     names = {*PERCENTILES, *promised, *more.get(metric, ())}
     shares = [(share, name) for name in names if (share := quantile_of(name)) is not None]
     return {name: share for share, name in sorted(shares)}

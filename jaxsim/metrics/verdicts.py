@@ -30,7 +30,8 @@ def slo_verdicts(
         confidence: level of the intervals.
     """
     verdicts = []
-    for metric, statistic, limit_s in slo.limits:
+    for named, statistic, limit_s in slo.limits:
+        metric = slo.counted(named)
         value, interval, truncated = _statistic(
             distributions[metric], statistic, 0 if metric == "itl_s" else lost, confidence
         )

@@ -1,7 +1,7 @@
 """The measured requests of a run, or those of one class, added up chunk by chunk in bounded memory."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -26,13 +26,22 @@ class View:
         batches: clusters are batches of consecutive requests, rather than seeds.
         rate_per_s: nominal arrival rate of all requests; nan: none.
         exact_limit: latencies to keep before sketching.
+        metrics: the latencies, in order.
     """
 
-    def __init__(self, warmup: int, batches: bool, rate_per_s: float, exact_limit: int) -> None:
+    def __init__(
+        self,
+        warmup: int,
+        batches: bool,
+        rate_per_s: float,
+        exact_limit: int,
+        metrics: Sequence[str] = METRICS,
+    ) -> None:
         self._warmup = warmup
         self._batches = batches
         self._rate_per_s = rate_per_s
         self._exact_limit = exact_limit
+        self._metrics = tuple(metrics)
         self._groups = BATCHES if batches else SEED_GROUPS
         self._sums: list[ClusterSums] = []
         self._kept: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []  # seeds and their latencies, while exact
@@ -56,8 +65,8 @@ class View:
 
     @property
     def pools(self) -> Mapping[str, Pool]:
-        """The pooled values of each of `METRICS`."""
-        return {metric: self._pool(metric) for metric in METRICS}
+        """The pooled values of each metric."""
+        return {metric: self._pool(metric) for metric in self._metrics}
 
     def add(
         self,
@@ -91,7 +100,7 @@ class View:
         arrays = {f"sums.{field.name}": getattr(sums, field.name) for field in dataclasses.fields(sums)}
         if self._kept:
             arrays["kept.seed"] = np.concatenate([seed for seed, _ in self._kept])
-            for metric in METRICS:
+            for metric in self._metrics:
                 arrays[f"kept.{metric}"] = np.concatenate([values[metric] for _, values in self._kept])
         for metric, sketch in self._sketches.items():
             arrays[f"bins.{metric}"], arrays[f"counts.{metric}"] = sketch.state()
@@ -102,7 +111,7 @@ class View:
         names = [field.name for field in dataclasses.fields(ClusterSums)]
         self._sums.append(ClusterSums(**{name: arrays[f"sums.{name}"] for name in names}))
         if "kept.seed" in arrays:
-            self._add_latencies(arrays["kept.seed"], {metric: arrays[f"kept.{metric}"] for metric in METRICS})
+            self._add_latencies(arrays["kept.seed"], {metric: arrays[f"kept.{metric}"] for metric in self._metrics})
         else:
             self._sketch_kept()
             for metric, sketch in self._sketches.items():
@@ -119,7 +128,7 @@ class View:
 
     def _sketch_kept(self) -> None:
         if not self._sketches:
-            self._sketches = {metric: QuantileSketch(self._groups) for metric in METRICS}
+            self._sketches = {metric: QuantileSketch(self._groups) for metric in self._metrics}
         for seed, values in self._kept:
             self._sketch(seed, values)
         self._kept, self._kept_values = [], 0
@@ -130,7 +139,7 @@ class View:
             group = np.searchsorted(batch_starts(count), np.arange(count), side="right")[None, :] - 1
         else:
             group = seed[:, None] % self._groups
-        for metric in METRICS:
+        for metric in self._metrics:
             self._sketches[metric].add(values[metric], group)
 
     def _pool(self, metric: str) -> Pool:

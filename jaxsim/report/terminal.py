@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jaxsim.metrics.request_table import BREAKDOWN
 from jaxsim.report.figures import bracketed, figure, percent, span, time_unit
 from jaxsim.specs.slo import quantile_of
 
@@ -16,7 +17,13 @@ _METRICS = {
     "itl_s": "ITL",
     "e2e_s": "E2E",
     "queue_s": "Queue",
-    "slo_attainment": "Attainment",
+    "ttft_with_transfer_s": "TTFT with transfer",
+    "queue_prefill_s": "  queue for prefill",
+    "prefill_s": "  prefill",
+    "wait_memory_s": "  wait for memory",
+    "wait_link_s": "  wait for the link",
+    "transfer_s": "  transfer",
+    "queue_decode_s": "  queue for decode",
 }
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 _MANY = 1000
@@ -64,14 +71,14 @@ def _narrow_latencies(summary: Mapping[str, Any]) -> Table:
     table.add_column(justify="right", style="dim", overflow="fold")
     for metric, of in _latencies(summary):
         scale, unit = time_unit(of["mean"])
-        for statistic in _STATISTICS:
+        for statistic in ("mean", "p99") if metric in BREAKDOWN else _STATISTICS:
             value = "-" if of[statistic] is None else f"{figure(of[statistic] / scale)} {unit}"
             table.add_row(f"{_METRICS[metric]} {_heading(statistic)}", value, span(of[f"{statistic}_ci"], scale))
     return table
 
 
 def _latencies(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    return ((metric, summary[metric]) for metric in _METRICS if metric.endswith("_s"))
+    return ((metric, summary[metric]) for metric in _METRICS if metric in summary)
 
 
 def _cell(of: Mapping[str, Any], statistic: str, scale: float) -> Text:
@@ -96,16 +103,26 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, Text | str]]:
         yield "Goodput", _rates(summary, "goodput")
     for place, (name, of) in enumerate(summary.get("classes", {}).items()):
         yield "" if place else "Classes", _class(name, of, summary["num_measured"])
-    yield (
-        "Preemptions",
-        f"{summary['preemptions']:,}" + (bracketed(span(summary["preemptions_ci"])) if summary["preemptions"] else ""),
-    )
+    yield "Preemptions", _preemptions(summary)
+    if summary["preemption"]["explanation"] is not None:
+        yield "", summary["preemption"]["explanation"]
     if summary["kv_utilisation"] is None:
         yield "KV cache", "unlimited"
     else:
         yield "KV cache", f"{percent(summary['kv_utilisation'], summary['kv_utilisation_ci'])} used"
     yield "Requests", _counts(summary)
     yield "Intervals", _method(summary)
+
+
+def _preemptions(summary: Mapping[str, Any]) -> str:
+    if not summary["preemptions"]:
+        return "0"
+    lost = summary["preemption"]
+    requests = percent(lost["requests_share"], lost["requests_share_ci"])
+    return (
+        f"{summary['preemptions']:,}{bracketed(span(summary['preemptions_ci']))}, of {requests} of the requests; "
+        f"{percent(lost['recomputed_share'])} of tokens computed again"
+    )
 
 
 def _rates(summary: Mapping[str, Any], name: str) -> str:

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 Limits = float | Mapping[str, float] | None
 """Seconds for one metric: none, a number for the percentile in `Slo.percentile`, or `{statistic: seconds}`."""
 
+TTFT_WITH_TRANSFER = "ttft_with_transfer_s"
+"""TTFT, and where requests are handed over to another instance the time until they are scheduled there."""
+
 _REQUEST_METRICS = ("ttft_s", "tpot_s", "e2e_s")
 _METRICS = (*_REQUEST_METRICS, "itl_s")
 
@@ -88,15 +91,19 @@ class Slo:
 
     @property
     def thresholds(self) -> dict[str, float]:
-        """What one request must keep to count as served well: seconds by `ttft_s`, `tpot_s`, `e2e_s`.
+        """What one request must keep to count as served well: seconds by `ttft_s`, `tpot_s`, `e2e_s`, as `counted`.
 
         Where a metric has several limits (`{mean: 0.1, p99: 0.5}`), a single request is held to the largest.
         """
         limits: dict[str, float] = {}
         for metric, _, limit_s in self.limits:
             if metric in _REQUEST_METRICS:
-                limits[metric] = max(limit_s, limits.get(metric, 0.0))
+                limits[self.counted(metric)] = max(limit_s, limits.get(self.counted(metric), 0.0))
         return limits
+
+    def counted(self, metric: str) -> str:
+        """What of a request a limit on `metric` is about: itself, or the TTFT with the transfer included."""
+        return TTFT_WITH_TRANSFER if metric == "ttft_s" and self.ttft_includes_transfer else metric
 
 
 def quantile_of(statistic: str) -> float | None:

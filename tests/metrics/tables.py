@@ -6,13 +6,15 @@ import numpy as np
 
 from jaxsim._status import RequestStatus
 from jaxsim.metrics import Accumulator, LaneTotals, RequestTable
+from jaxsim.metrics.request_table import STAMPS
 
 EDGES_S = np.geomspace(1e-3, 10.0, 401)
 """400 bins, each 2.3 % wide."""
 
 
 def table(**columns: Any) -> RequestTable:
-    """A table of one or more seeds; what is not given is zero, alone on instance 0, and completed."""
+    """A table of one or more seeds; what is not given is zero, alone on instance 0, and completed. With any of `STAMPS`
+    the others of them are nan."""
     arrival = np.atleast_2d(np.asarray(columns.pop("arrival_s"), np.float64))
     seeds = np.atleast_1d(np.asarray(columns.pop("seed", np.arange(len(arrival))), np.int64))
     whole: dict[str, Any] = {
@@ -28,6 +30,8 @@ def table(**columns: Any) -> RequestTable:
     status = np.broadcast_to(np.asarray(columns.pop("status", RequestStatus.COMPLETED), np.int8), arrival.shape)
     for name, default in whole.items():
         whole[name] = np.broadcast_to(np.asarray(columns.pop(name, default), np.int32), arrival.shape)
+    if set(STAMPS) & set(columns):
+        times |= dict.fromkeys(STAMPS, np.nan)
     for name, default in times.items():
         times[name] = np.broadcast_to(np.asarray(columns.pop(name, default), np.float64), arrival.shape)
     assert not columns, columns

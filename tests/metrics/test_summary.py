@@ -1,5 +1,6 @@
 """The summary on runs small enough to work out by hand."""
 
+import dataclasses
 import json
 import math
 from typing import Any
@@ -9,12 +10,13 @@ import pytest
 from scipy import stats
 
 from jaxsim._status import LaneStatus, RequestStatus
-from jaxsim.metrics import Accumulator, RequestTable
+from jaxsim.metrics import Accumulator, RequestTable, ServiceClass
+from jaxsim.metrics.request_table import BREAKDOWN
 from jaxsim.specs import Slo
 from tests.metrics.tables import EDGES_S, accumulated, random_table, table, totals
 
 NEVER = np.nan
-DONE, REJECTED, UNFINISHED, LOST = RequestStatus
+DONE, REJECTED, UNFINISHED, LOST, ABORTED = RequestStatus
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def test_no_slo_no_attainment(two_seeds: RequestTable) -> None:
         assert summary["slo_attainment_ci"] is summary["goodput_tokens_per_s_ci"] is None
 
 
-@pytest.mark.parametrize("status", [REJECTED, UNFINISHED, LOST])
+@pytest.mark.parametrize("status", [REJECTED, UNFINISHED, LOST, ABORTED])
 @pytest.mark.parametrize("exact_limit", [0, 10**6])
 def test_requests_that_did_not_complete_are_counted_and_never_averaged_in(
     status: RequestStatus, exact_limit: int
@@ -284,3 +286,97 @@ def test_transfer_in_ttft_is_refused_where_the_table_cannot_tell() -> None:
     requests = table(arrival_s=[0.0, 1.0], decode_instance=1)
     with pytest.raises(ValueError, match="ttft_includes_transfer"):
         accumulated(requests, slo=Slo(ttft_s=1.0, ttft_includes_transfer=True))
+
+
+@pytest.fixture
+def handed_over() -> RequestTable:
+    """Two seeds of three requests, all arriving at 0. The first two are handed over: one second each in the queue, in
+    prefill, for memory, for the link, in transfer and in the queue for decode, twice as long the second; the third has
+    one token, after 3 s."""
+    times = np.array([1.0, 2.0, np.nan])
+    return table(
+        arrival_s=np.zeros((2, 3)),
+        output_tokens=[[2, 2, 1], [2, 2, 1]],
+        decode_instance=[[1, 1, -1]] * 2,
+        first_scheduled_s=[[1.0, 2.0, 1.0]] * 2,
+        first_token_s=[[2.0, 4.0, 3.0]] * 2,
+        kv_asked_s=2 * times,
+        kv_granted_s=3 * times,
+        kv_started_s=4 * times,
+        kv_landed_s=5 * times,
+        decode_scheduled_s=6 * times,
+        finish_s=[[7.0, 14.0, 3.0]] * 2,
+    )
+
+
+def test_where_the_time_goes_until_the_second_token(handed_over: RequestTable) -> None:
+    summary = accumulated(handed_over, handover=True).summary()
+    assert summary["ttft_s"]["mean"] == 3.0
+    assert (summary["ttft_with_transfer_s"]["count"], summary["ttft_with_transfer_s"]["mean"]) == (6, (6 + 12 + 3) / 3)
+    for part in ("queue_prefill_s", "prefill_s", "wait_memory_s", "wait_link_s", "transfer_s", "queue_decode_s"):
+        assert (summary[part]["count"], summary[part]["mean"], summary[part]["p50"]) == (4, 1.5, 1.5)
+        assert summary[part]["mean_ci"] == [1.5, 1.5] and summary[part]["p99_ci"] is not None
+    assert list(accumulated(handed_over).summary()) == [
+        name for name in summary if name != "ttft_with_transfer_s" and name not in BREAKDOWN
+    ]
+
+
+def test_transfer_in_ttft_counts_for_the_slo(handed_over: RequestTable) -> None:
+    limits: dict[str, Any] = {"ttft_s": {"p50": 5.0, "p99.9": 100.0}}
+    without = accumulated(handed_over, slo=Slo(**limits), handover=True).summary()
+    assert without["slo_attainment"] == 1.0
+    limits["ttft_s"] = {"p50": 5.0}
+    slo = Slo(**limits, ttft_includes_transfer=True)
+    summary = accumulated(handed_over, slo=slo, handover=True).summary()
+    assert summary["slo_attainment"] == pytest.approx(1 / 3)  # 6 s and 12 s are above 5 s, 3 s is not
+    [verdict] = summary["slo_verdicts"]
+    assert (verdict["metric"], verdict["statistic"], verdict["limit"]) == ("ttft_with_transfer_s", "p50", 5.0)
+    assert (verdict["value"], verdict["met"]) == (6.0, False)
+    classes = [ServiceClass("fast", slo), ServiceClass("slow", Slo(ttft_s=5.0))]
+    mixed = dataclasses.replace(handed_over, class_index=np.array([[0, 1, 0]] * 2, np.int32))
+    found = accumulated(mixed, classes=classes, handover=True).summary()
+    assert found["slo_attainment"] == pytest.approx(2 / 3)  # only the first is late
+    assert [found["classes"][name]["slo_attainment"] for name in ("fast", "slow")] == [0.5, 1.0]
+    assert found["classes"]["fast"]["transfer_s"]["count"] == 2
+
+
+def test_transfer_in_ttft_is_ttft_where_nothing_is_handed_over(two_seeds: RequestTable) -> None:
+    slo = Slo(ttft_s=4.0, tpot_s=0.6)
+    plain = accumulated(two_seeds, slo=slo).summary()
+    summary = accumulated(two_seeds, slo=dataclasses.replace(slo, ttft_includes_transfer=True)).summary()
+    assert summary["ttft_with_transfer_s"] == plain["ttft_s"]
+    assert summary["slo_attainment_ci"] == plain["slo_attainment_ci"]
+    with_metric = {"metric": "ttft_with_transfer_s"}
+    assert summary["slo_verdicts"] == [plain["slo_verdicts"][0] | with_metric, plain["slo_verdicts"][1]]
+
+
+@pytest.mark.parametrize("exact_limit", [0, 10**6])
+def test_a_handover_survives_files_and_sketches(handed_over: RequestTable, exact_limit: int) -> None:
+    settings: dict[str, Any] = {"handover": True, "exact_limit": exact_limit}
+    accumulator, again = accumulated(handed_over, **settings), accumulated(**settings)
+    again.add_state(accumulator.state())
+    assert again.summary() == accumulator.summary()
+    exact = accumulated(handed_over, handover=True).summary()
+    assert again.summary()["wait_link_s"]["p90"] == pytest.approx(exact["wait_link_s"]["p90"], rel=0.01)
+
+
+def test_what_preemptions_cost() -> None:
+    """Of four measured requests one is preempted; 10 + 2 - 1 tokens each, and 11 again: a fifth."""
+    requests = table(arrival_s=[[0.0, 1.0], [0.0, 1.0]], preemptions=[[3, 0], [0, 0]])
+    accumulator = Accumulator(itl_edges_s=EDGES_S)
+    accumulator.add(requests, totals(requests, recomputed_tokens=np.array([11, 0])))
+    found = accumulator.summary()["preemption"]
+    assert (found["requests"], found["requests_share"], found["recomputed_tokens"]) == (1, 0.25, 11)
+    assert found["recomputed_share"] == 0.2
+    low, high = found["requests_share_ci"]
+    assert 0 <= low < 0.25 < high <= 1
+    assert found["explanation"] == (
+        "25 % of requests were preempted for want of KV memory, of which 50 % is in use on average, and 20 % of all "
+        "tokens were computed again; see kv_cache.num_blocks"
+    )
+
+
+def test_nothing_lost_to_preemptions_needs_no_explanation(two_seeds: RequestTable) -> None:
+    found = accumulated(two_seeds).summary()["preemption"]
+    assert (found["requests"], found["requests_share"], found["recomputed_share"]) == (0, 0.0, 0.0)
+    assert found["requests_share_ci"][0] == 0.0 < found["requests_share_ci"][1] and found["explanation"] is None

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from jaxsim._status import RequestStatus
 from jaxsim.metrics import ServiceClass
+from jaxsim.metrics.request_table import STAMPS
 from jaxsim.report.figures import figure
 from jaxsim.report.terminal import print_summary
 from jaxsim.specs import Slo
@@ -74,6 +75,21 @@ def test_nothing_known_is_a_dash_and_warnings_are_literal() -> None:
     assert "did not complete" in text and "a [bold]literal[/bold] text" in text
     assert "2 of 2 requests rejected" in text
     assert "Intervals" in text and "none" in text
+
+
+def test_handover_and_preemptions() -> None:
+    """A second from asking for memory to landing, and preemptions that matter."""
+    plain = random_table(np.random.default_rng(0), seeds=4, requests=100)
+    stamps = {name: plain.first_token_s + part for part, name in enumerate(STAMPS)}
+    requests = dataclasses.replace(plain, preemptions=plain.preemptions + (plain.request % 4 == 0), **stamps)
+    slo = Slo(ttft_s={"p99": 1.0}, ttft_includes_transfer=True)
+    summary = accumulated(requests, handover=True, slo=slo).summary()
+    text = " ".join(_printed(summary, width=120).split())
+    for word in ("TTFT with transfer (s)", "queue for prefill", "wait for the link (s) 1.000", "queue for decode (s)"):
+        assert word in text
+    assert "TTFT with transfer P99 ≤ 1 s: missed:" in text
+    assert "Preemptions 100 (" in text and ", of 25.00 % (" in text
+    assert "25 % of requests were preempted for want of KV memory, of which 50 % is in use on average, and" in text
 
 
 def test_classes() -> None:

@@ -13,6 +13,8 @@ from jaxsim.metrics.per_request import METRICS, latencies
 from jaxsim.metrics.request_table import RequestTable
 
 NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E", "queue_s": "Queue"}
+PROMISED_NAMES = {**NAMES, "ttft_with_transfer_s": "TTFT with transfer"}
+"""Of what may be promised, too."""
 LONG_NAMES = {
     "ttft_s": "Time to first token",
     "tpot_s": "Time per output token",

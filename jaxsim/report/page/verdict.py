@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxsim.report.figures import figure, percent, span, time_unit
 from jaxsim.report.html import Markup, tag
-from jaxsim.report.page.context import NAMES, Context
+from jaxsim.report.page.context import NAMES, PROMISED_NAMES, Context
 from jaxsim.specs.slo import quantile_of
 
 
@@ -48,7 +48,7 @@ def promise_name(verdict: Mapping[str, Any]) -> str:
     of = f"{verdict['class']}: " if "class" in verdict else ""
     if verdict["metric"] == "slo_attainment":
         return f"{of}Attainment"
-    return f"{of}{NAMES[verdict['metric']]} {statistic_name(verdict['statistic'])}"
+    return f"{of}{PROMISED_NAMES[verdict['metric']]} {statistic_name(verdict['statistic'])}"
 
 
 def _verdicts(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
