@@ -191,6 +191,7 @@ class Gathered:
             classes=self._job.classes,
             exact_limit=exact_limit,
             handover=self._job.hands_over,
+            seeds_per_cluster=self._job.seeds_per_cluster,
         )
 
 

@@ -20,6 +20,11 @@ from jaxsim.metrics import LaneTotals, RequestTable, ServiceClass
 from jaxsim.metrics.events import Events
 from jaxsim.warm import after, since_start
 from jaxsim.workload import Requests, Synthetic, Trace
+from jaxsim.workload.random import STRATA
+
+FEWEST_CLUSTERS = 8
+"""Groups of seeds that share out their draws, from which on an interval takes the groups rather than the seeds for
+independent. With fewer it is as wide as for independent draws, which is too wide."""
 
 
 @dataclass
@@ -68,6 +73,9 @@ class Job:
         settings = scenario.monte_carlo
         self.scenario = scenario
         self.first = requests or scenario.workload.draw(np.array([settings.first_seed]))
+        self._stratified = settings.draws == "stratified"
+        if self._stratified and (requests is not None or not isinstance(scenario.workload, Synthetic)):
+            raise ScenarioError("stratified needs a workload of kind synthetic: say independent", "monte_carlo.draws")
         self.num_requests = self.first.arrival_s.shape[1]
         count = settings.seeds if requests is None else len(requests.arrival_s)
         self.seeds = settings.first_seed + np.arange(count, dtype=np.int64)
@@ -116,6 +124,12 @@ class Job:
         return any(group.role == "prefill" for group in self._groups)
 
     @property
+    def seeds_per_cluster(self) -> int:
+        """Seeds that are taken together as one independent replication: those that share out their draws, if there are
+        enough to leave several."""
+        return STRATA if self._stratified and len(self.seeds) >= FEWEST_CLUSTERS * STRATA else 1
+
+    @property
     def has_classes(self) -> bool:
         """Whether requests may be of several classes."""
         return bool(self.first.class_names) or bool(self.first.class_index.any())
@@ -150,14 +164,20 @@ class Job:
         [found] = simulate_together([(self, places)], progress)
         return found
 
+    def _draw(self, seeds: np.ndarray) -> Requests:
+        workload = self.scenario.workload
+        if isinstance(workload, Synthetic):
+            return workload.draw(seeds, self._stratified)
+        return workload.draw(seeds)
+
     def _served(self, seeds: np.ndarray, places: np.ndarray) -> tuple[fleet.Fleet, np.ndarray]:
         """The fleet with the requests of some seeds behind those before them, and when each seed starts (`[M]`)."""
         workload = self.scenario.workload
-        requests = workload.draw(seeds) if self._given is None else _rows(self._given, places)
+        requests = self._draw(seeds) if self._given is None else _rows(self._given, places)
         start_s = np.zeros(len(seeds))
         if self.past:
             assert isinstance(workload, Synthetic)  # others have none
-            requests, start_s = after(workload.past(seeds, self.past), requests)
+            requests, start_s = after(workload.past(seeds, self.past, self._stratified), requests)
         accepted = ~self._rejected(requests)
         self._beyond_tables(requests)
         cluster = self.scenario.cluster

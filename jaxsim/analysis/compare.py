@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxsim.analysis.answer import Answer, Row, new_axes
 from jaxsim.analysis.scenarios import resized, size_of
-from jaxsim.analysis.statistics import UNPAIRED, Sample, Statistic, is_one_run
+from jaxsim.analysis.statistics import UNPAIRED, Sample, Statistic, is_one_run, seeds_per_cluster
 from jaxsim.analysis.steadiness import relative_difference
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.schema import Scenario
@@ -54,8 +54,8 @@ class Difference:
     seeds: int
 
     @classmethod
-    def of(cls, statistic: Statistic, a: Sample, b: Sample) -> "Difference":
-        """The difference between two samples of the same seeds."""
+    def of(cls, statistic: Statistic, a: Sample, b: Sample, seeds: int) -> "Difference":
+        """The difference between two samples of the same seeds, of which there are so many."""
         first, second = statistic.estimate(a), statistic.estimate(b)
         difference = Estimate(second.value - first.value, second.influence - first.influence)
         change = relative_difference(second, first)
@@ -68,7 +68,7 @@ class Difference:
             change.value,
             change.interval(0.95, low=-np.inf),
             apart / paired if paired > 0 else np.inf,
-            len(first.influence),
+            seeds,
         )
 
     @property
@@ -193,13 +193,15 @@ def compare(
             count = min(seeds - done, max(_BLOCK_REQUESTS // each, 1))
             pair = [resized(scenario, seeds=count) for scenario in pair]
             for held, result, scenario in zip(samples, run_many(pair, keep_requests=True), pair, strict=True):
-                held.append(Sample.of(result, scenario))
+                held.append(Sample.of(result, scenario, grouped=False))
                 incomplete |= bool(result.summary["seeds_incomplete"])
             done += count
             spent += each * count
             if progress:
                 progress(done / seeds)
-        found = [Difference.of(s, *(Sample.concatenate(held) for held in samples)) for s in wanted]
+        groups = seeds_per_cluster(resized(a, seeds=done))
+        first_sample, second_sample = (Sample.concatenate(held).grouped(groups) for held in samples)
+        found = [Difference.of(s, first_sample, second_sample, done) for s in wanted]
         more = _needed(found, precision, seeds)
         seeds = min(more, int((max_requests - spent) // (spent / done)) + done)
         if seeds <= done:

@@ -24,9 +24,11 @@ from jaxsim.analysis.scenarios import resized, size_of
 from jaxsim.analysis.statistics import Measured, Sample, Statistic, percentiles_of
 from jaxsim.analysis.steadiness import Drift, Growth, drift_of, growth_of, warmup_of
 from jaxsim.config.schema import Scenario
+from jaxsim.job import FEWEST_CLUSTERS
 from jaxsim.mean_field import past_of
 from jaxsim.result import Result
 from jaxsim.simulate import KEPT_REQUESTS, run
+from jaxsim.workload.random import STRATA
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -218,13 +220,17 @@ def monte_carlo(
         settings = dataclasses.replace(scenario.monte_carlo, past_requests=past)
         longer = max(size_of(scenario), past)
         scenario = resized(dataclasses.replace(scenario, monte_carlo=settings), num_requests=longer)
+    most_seeds = MOST_SEEDS
+    if scenario.monte_carlo.draws == "stratified":  # groups of seeds are the clusters
+        pilot_seeds, most_seeds = max(pilot_seeds, FEWEST_CLUSTERS * STRATA), 4 * MOST_SEEDS
     pilot = _Pilot(scenario, list(targets), horizon_of(scenario, horizon), pilot_seeds, max_requests, warnings)
     pilot.settle(part_of(progress, 0.0, 0.3))
     scenario, answer, sample, spent = pilot.scenario, pilot.result, pilot.sample, pilot.simulated
     while True:
         size, seeds = _size(answer), scenario.monte_carlo.seeds
         enough = _needed_requests(answer, scenario, targets)
-        longer = _needed_size(sample, targets, size, enough) if pilot.horizon == "steady" else size
+        least = math.ceil(enough / most_seeds)
+        longer = _needed_size(sample, targets, size, least) if pilot.horizon == "steady" else size
         needed = few_lane_counts(max(math.ceil(enough / longer), min(seeds, pilot_seeds)))
         affordable = min(needed, (max_requests - spent) // (longer + past))
         if affordable * longer <= seeds * size:
@@ -248,8 +254,8 @@ def _needed_requests(answer: Result, scenario: Scenario, targets: Mapping[Statis
     return needed
 
 
-def _needed_size(sample: Sample, targets: Mapping[Statistic, float], size: int, requests: int) -> int:
-    """Requests of a seed: so many that no statistic drifts noticeably, and that there are not more seeds than help."""
+def _needed_size(sample: Sample, targets: Mapping[Statistic, float], size: int, least: int) -> int:
+    """Requests of a seed: so many that no statistic drifts noticeably, and `least`."""
     factors = [
         drift_of(sample, statistic).needed_factor(share / 2)
         for statistic, share in targets.items()
@@ -257,7 +263,7 @@ def _needed_size(sample: Sample, targets: Mapping[Statistic, float], size: int, 
     ]
     factor = max(factors, default=1.0)
     steady = size if factor <= 1 else math.ceil(size * min(max(1.2 * factor, 2.0), 8.0))
-    return max(steady, math.ceil(requests / MOST_SEEDS))
+    return max(steady, least)
 
 
 def _sample(answer: Result, scenario: Scenario) -> Sample:

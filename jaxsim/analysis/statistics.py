@@ -10,6 +10,7 @@ import numpy as np
 from jaxsim.config.errors import choices
 from jaxsim.config.schema import Scenario
 from jaxsim.engine.record import itl_bin_edges
+from jaxsim.job import FEWEST_CLUSTERS
 from jaxsim.metrics.cluster_sums import BATCHES, arrival_rates
 from jaxsim.metrics.exact_pool import ExactPool
 from jaxsim.metrics.intervals import Estimate, Pool, quantile_estimate
@@ -18,6 +19,7 @@ from jaxsim.metrics.per_token import gap_pool, mean_gap
 from jaxsim.metrics.summary import Percentiles
 from jaxsim.result import Result
 from jaxsim.specs.slo import quantile_of
+from jaxsim.workload.random import STRATA
 
 _LATENCIES = (*METRICS, "itl_s", *HANDOVER_METRICS)
 _RATES = (
@@ -238,13 +240,14 @@ class Sample:
     gap_counts: np.ndarray | None
 
     @classmethod
-    def of(cls, run: Result, scenario: Scenario, warmup: int | None = None) -> "Sample":
+    def of(cls, run: Result, scenario: Scenario, warmup: int | None = None, grouped: bool = True) -> "Sample":
         """The sample in a run that kept its requests.
 
         Args:
             run: of `scenario`.
             scenario: says what is good, and whether the seeds are copies of one run.
             warmup: requests at the start of each seed to leave out; by default the scenario's.
+            grouped: make one cluster of seeds that share out their draws, if there are enough.
         """
         assert run.requests is not None
         table, gap_counts = run.requests, run.gap_counts
@@ -270,7 +273,27 @@ class Sample:
             values = {name: batched(column) for name, column in values.items()}
             good, gap_s, gaps = batched(good), batched(gap_s), batched(gaps)
             rate = np.full(len(good), rate[0])
-        return cls(values, good, rate, gap_s, gaps, gap_counts)
+        sample = cls(values, good, rate, gap_s, gaps, gap_counts)
+        return sample.grouped(seeds_per_cluster(scenario)) if grouped and not is_one_run(scenario) else sample
+
+    def grouped(self, size: int) -> "Sample":
+        """The same with every `size` clusters taken together, if they can be shared out evenly; by time of arrival."""
+        count = len(self.good)
+        if size == 1 or count % size:
+            return self
+
+        def together(column: np.ndarray) -> np.ndarray:
+            return column.reshape(count // size, size, -1).transpose(0, 2, 1).reshape(count // size, -1)
+
+        gap_counts = None if self.gap_counts is None else self.gap_counts.reshape(count // size, size, -1).sum(axis=1)
+        return Sample(
+            {name: together(column) for name, column in self.values.items()},
+            together(self.good),
+            self.rate_per_s.reshape(count // size, size).mean(axis=1),
+            together(self.gap_s),
+            together(self.gaps),
+            gap_counts,
+        )
 
     @property
     def counts(self) -> np.ndarray:
@@ -294,6 +317,13 @@ class Sample:
             gap_counts=np.concatenate(counts) if len(counts) == len(samples) else None,
             **{name: np.concatenate([getattr(sample, name) for sample in samples]) for name in names},
         )
+
+
+def seeds_per_cluster(scenario: Scenario) -> int:
+    """As `Job.seeds_per_cluster`, where the seeds begin with a group."""
+    settings = scenario.monte_carlo
+    groups = settings.draws == "stratified" and settings.first_seed % STRATA == 0
+    return STRATA if groups and settings.seeds >= FEWEST_CLUSTERS * STRATA else 1
 
 
 def is_one_run(scenario: Scenario) -> bool:

@@ -42,6 +42,7 @@ class Accumulator:
         classes: what `RequestTable.class_index` counts: each is held to its own SLO, and summarised beside the whole.
         exact_limit: latencies to keep before sketching.
         handover: the fleet hands requests over from one instance to another.
+        seeds_per_cluster: the seeds k n to k n + n - 1 are one replication, where units are seeds.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Accumulator:
         classes: Sequence[ServiceClass] = (),
         exact_limit: int = EXACT_LIMIT,
         handover: bool = False,
+        seeds_per_cluster: int = 1,
     ) -> None:
         self._slo = Slo() if slo is None else slo
         self._classes = tuple(classes)
@@ -64,11 +66,12 @@ class Accumulator:
         self._credited_error = itl_credited_error
         self._batches = units == "batches"
         self._gap_counts = np.zeros((1 if self._batches else SEED_GROUPS, len(itl_edges_s) - 1), np.int64)
+        self._seeds_per_cluster = 1 if self._batches else seeds_per_cluster
         limit = exact_limit // (1 + len(self._classes))
         slos = [self._slo, *(one.slo for one in self._classes)]
         self.metrics = metrics_of(handover, any(one.ttft_includes_transfer for one in slos))
         self._whole, *self._parts = (
-            View(warmup_requests, self._batches, rate_per_s, limit, self.metrics) for _ in slos
+            View(warmup_requests, self._batches, rate_per_s, limit, self.metrics, self._seeds_per_cluster) for _ in slos
         )
 
     @property
@@ -104,7 +107,8 @@ class Accumulator:
         self._whole.add(table, totals, values, by_request if self._classes else self._slo.thresholds)
         for place, (one, part) in enumerate(zip(self._classes, self._parts, strict=True)):
             part.add(table, totals, values, one.slo.thresholds, among=measured.class_index == place)
-        for group, counts in zip(table.seed % len(self._gap_counts), totals.itl_counts, strict=True):
+        cluster = table.seed // self._seeds_per_cluster
+        for group, counts in zip(cluster % len(self._gap_counts), totals.itl_counts, strict=True):
             self._gap_counts[group] += counts
 
     def merge(self, other: "Accumulator") -> None:
@@ -145,7 +149,12 @@ class Accumulator:
             raise ValueError("there is nothing to summarise: no seed has finished")
         if not 0 < confidence < 1:
             raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")
-        settings: dict[str, Any] = {"batches": self._batches, "confidence": confidence, "more": percentiles}
+        settings: dict[str, Any] = {
+            "batches": self._batches,
+            "seeds_per_cluster": self._seeds_per_cluster,
+            "confidence": confidence,
+            "more": percentiles,
+        }
         found = summarise(
             self._whole.sums,
             self._whole.pools,

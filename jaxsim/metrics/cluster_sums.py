@@ -84,14 +84,17 @@ class ClusterSums:
 
 
 class Clusters:
-    """The sums of all seeds by cluster: by seed, or by batch with the same batch of all seeds taken together.
+    """The sums of all seeds by cluster: by seed, by group of seeds, or by batch with the same batch of all seeds.
 
     Clusters without measured requests are left out. `copies` is how many times each cluster holds the same requests.
     """
 
-    def __init__(self, sums: ClusterSums, batches: bool) -> None:
+    def __init__(self, sums: ClusterSums, batches: bool, seeds_per_cluster: int = 1) -> None:
         self._sums = sums
         self._batches = batches
+        self._starts = (
+            np.flatnonzero(np.diff(sums.seed // seeds_per_cluster, prepend=-1)) if seeds_per_cluster > 1 else None
+        )
         self._here = self._by_cluster(sums.measured) > 0
         self.copies = len(sums.seed) if batches else 1
 
@@ -114,7 +117,9 @@ class Clusters:
         return Estimate.ratio(above[here], below[here])
 
     def _by_cluster(self, values: np.ndarray) -> np.ndarray:
-        return values.sum(axis=0) if self._batches else values[:, 0]
+        if self._batches:
+            return values.sum(axis=0)
+        return values[:, 0] if self._starts is None else np.add.reduceat(values[:, 0], self._starts, axis=0)
 
 
 def batch_starts(count: int) -> np.ndarray:

@@ -13,11 +13,18 @@ class ExactPool:
         chunks: float64 `[R, M]` each, nan where a request has no value.
         starts: first column of each batch of each chunk where batches of requests are the clusters; None where the
             rows are.
+        clusters: whole numbers `[R]` of each chunk, which cluster a row is of; None: each is one.
     """
 
-    def __init__(self, chunks: Sequence[np.ndarray], starts: Sequence[np.ndarray] | None = None) -> None:
+    def __init__(
+        self,
+        chunks: Sequence[np.ndarray],
+        starts: Sequence[np.ndarray] | None = None,
+        clusters: Sequence[np.ndarray] | None = None,
+    ) -> None:
         self._chunks = chunks
         self._starts = starts
+        self._clusters = None if clusters is None else np.unique(np.concatenate(clusters), return_inverse=True)[1]
         present = [chunk[~np.isnan(chunk)] for chunk in chunks]
         self._sorted = np.sort(np.concatenate(present)) if present else np.empty(0)
         self._counts = self._by_cluster([~np.isnan(chunk) for chunk in chunks])
@@ -37,7 +44,8 @@ class ExactPool:
 
     def _by_cluster(self, masks: Sequence[np.ndarray]) -> np.ndarray:
         if self._starts is None:
-            return np.concatenate([np.zeros(0), *(np.count_nonzero(mask, axis=1) for mask in masks)])
+            counts = np.concatenate([np.zeros(0), *(np.count_nonzero(mask, axis=1) for mask in masks)])
+            return counts if self._clusters is None else np.bincount(self._clusters, counts)
         counts = np.zeros(max((len(starts) for starts in self._starts), default=0))
         for mask, starts in zip(masks, self._starts, strict=True):
             counts[: len(starts)] += np.add.reduceat(mask.sum(axis=0), starts)

@@ -41,6 +41,7 @@ def summarise(
     slo: Slo,
     *,
     batches: bool,
+    seeds_per_cluster: int = 1,
     confidence: float,
     pool_error: float,
     gap_error: float,
@@ -55,13 +56,14 @@ def summarise(
         gaps: the pooled gaps between tokens.
         slo: the promises to check.
         batches: the clusters are batches within the run, rather than seeds.
+        seeds_per_cluster: as in `Accumulator`.
         confidence: level of the intervals.
         pool_error: bound on the relative error of quantiles of `pools`.
         gap_error: bound on the relative error of quantiles of `gaps`.
         promised: there is a threshold that some request is held to.
         more: percentiles to report beside the usual ones.
     """
-    clusters = Clusters(sums, batches)
+    clusters = Clusters(sums, batches, seeds_per_cluster)
     latencies = {**_distributions(clusters, pools, pool_error), "itl_s": _gaps(clusters, gaps, gap_error)}
     latencies = {metric: latencies[metric] for metric in _ORDER if metric in latencies}
     tables = {metric: of.summary(_percentiles(slo, metric, more), confidence) for metric, of in latencies.items()}
@@ -106,6 +108,7 @@ def summarise_class(
     slo: Slo,
     *,
     batches: bool,
+    seeds_per_cluster: int = 1,
     confidence: float,
     pool_error: float,
     more: Percentiles = NO_MORE,
@@ -123,7 +126,7 @@ def summarise_class(
         pool_error: bound on the relative error of quantiles of `pools`.
         more: as in `summarise`.
     """
-    clusters = Clusters(sums, batches)
+    clusters = Clusters(sums, batches, seeds_per_cluster)
     latencies = _distributions(clusters, pools, pool_error)
     measured, completed = clusters["measured"].sum(), clusters["completed"].sum()
     effect = latencies["ttft_s"].quantile(0.9, confidence).design_effect

@@ -27,6 +27,7 @@ class View:
         rate_per_s: nominal arrival rate of all requests; nan: none.
         exact_limit: latencies to keep before sketching.
         metrics: the latencies, in order.
+        seeds_per_cluster: as in `Accumulator`.
     """
 
     def __init__(
@@ -36,12 +37,14 @@ class View:
         rate_per_s: float,
         exact_limit: int,
         metrics: Sequence[str] = METRICS,
+        seeds_per_cluster: int = 1,
     ) -> None:
         self._warmup = warmup
         self._batches = batches
         self._rate_per_s = rate_per_s
         self._exact_limit = exact_limit
         self._metrics = tuple(metrics)
+        self._seeds_per_cluster = seeds_per_cluster
         self._groups = BATCHES if batches else SEED_GROUPS
         self._sums: list[ClusterSums] = []
         self._kept: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []  # seeds and their latencies, while exact
@@ -138,7 +141,7 @@ class View:
             count = values["ttft_s"].shape[1]
             group = np.searchsorted(batch_starts(count), np.arange(count), side="right")[None, :] - 1
         else:
-            group = seed[:, None] % self._groups
+            group = seed[:, None] // self._seeds_per_cluster % self._groups
         for metric in self._metrics:
             self._sketches[metric].add(values[metric], group)
 
@@ -146,4 +149,6 @@ class View:
         if self._sketches:
             return self._sketches[metric].pool()
         chunks = [values[metric] for _, values in self._kept]
+        if self._seeds_per_cluster > 1:
+            return ExactPool(chunks, clusters=[seed // self._seeds_per_cluster for seed, _ in self._kept])
         return ExactPool(chunks, [batch_starts(chunk.shape[1]) for chunk in chunks] if self._batches else None)

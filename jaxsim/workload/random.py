@@ -29,6 +29,13 @@ PAST = 1 << 31
 """First index of what was before the start, counted backwards from it: a longer past ends like a shorter one."""
 
 
+_STRATA_BITS = 4
+STRATA = 1 << _STRATA_BITS
+"""Seeds that share out [0, 1) where draws are stratified: a Latin hypercube (McKay, Beckman & Conover 1979) with a
+dimension for every number of a seed. Which sixteenth seed s gets of a number is `(a s + b) mod 16` with an odd a and a
+b of the number's own, so that every seed is as random as ever, and each sixteenth is had once by sixteen seeds."""
+
+
 class Purpose(enum.IntEnum):
     """What a random number decides. The codes are part of what a seed means: add, never renumber."""
 
@@ -44,6 +51,8 @@ class Purpose(enum.IntEnum):
     """First rows of the blocks of a resampled trace (indexed by block)."""
     CLASS = 7
     """Which class a request is of."""
+    STRATUM = 8
+    """Which sixteenth of [0, 1) a number of a seed lies in, of the numbers of sixteen seeds."""
 
 
 _OWN: Mapping[Purpose, tuple[Purpose, ...]] = types.MappingProxyType({})
@@ -63,6 +72,7 @@ def draw(
     count: int,
     inputs: Mapping[Purpose, tuple[Purpose, ...]] = _OWN,
     first: int = 0,
+    stratified: bool = False,
 ) -> dict[Purpose, np.ndarray]:
     """Draw the numbers with index `first` .. `first` + count - 1 under every seed.
 
@@ -73,6 +83,7 @@ def draw(
         count: numbers per seed.
         inputs: purposes whose uniforms a sampler takes, in order, where that is not just its own.
         first: 0, or `PAST`.
+        stratified: of the seeds 16 g to 16 g + 15, each number has one in every sixteenth of [0, 1) (see `STRATA`).
 
     Returns:
         NumPy arrays `[R, count]`, one per purpose; read-only if they are kept for the next call that asks for the same.
@@ -81,11 +92,11 @@ def draw(
     samplers = dict(samplers)
     takes = tuple((purpose, inputs.get(purpose, (purpose,))) for purpose in samplers)
     if len(seeds) * count > _KEPT_NUMBERS:
-        return _draw(takes, samplers, seeds, first, count)
+        return _draw(takes, samplers, seeds, first, count, stratified)
     leaves, structure = jax.tree.flatten(samplers)
     bound = tuple((leaf.dtype.str, leaf.shape, leaf.tobytes()) for leaf in map(np.asarray, leaves))
-    key = (takes, structure, bound, seeds.tobytes(), first, count)
-    return _KEPT.get(key, lambda: _draw(takes, samplers, seeds, first, count))
+    key = (takes, structure, bound, seeds.tobytes(), first, count, stratified)
+    return _KEPT.get(key, lambda: _draw(takes, samplers, seeds, first, count, stratified))
 
 
 def _draw(
@@ -94,12 +105,13 @@ def _draw(
     seeds: np.ndarray,
     first: int,
     count: int,
+    stratified: bool,
 ) -> dict[Purpose, np.ndarray]:
     drawn: dict[Purpose, np.ndarray] = {}
     with _on_cpu_in_float64():
         for lane, seed in enumerate(seeds):
             for start in range(0, count, TILE):
-                for purpose, values in _tile(takes, samplers, seed, np.uint32(first + start)).items():
+                for purpose, values in _tile(takes, stratified, samplers, seed, np.uint32(first + start)).items():
                     if purpose not in drawn:
                         drawn[purpose] = np.empty((len(seeds), count), values.dtype)
                     into = drawn[purpose][lane, start : start + TILE]
@@ -170,24 +182,35 @@ def checked_seeds(seeds: Sequence[int] | np.ndarray) -> np.ndarray:
     return array.astype(np.int64)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=(0, 1))
 def _tile(
     takes: tuple[tuple[Purpose, tuple[Purpose, ...]], ...],
+    stratified: bool,
     samplers: dict[Purpose, Partial],
     seed: jax.Array,
     start: jax.Array,
 ) -> dict[Purpose, jax.Array]:
-    key = jax.random.key(seed, impl="threefry2x32")
     index = start + jnp.arange(TILE, dtype=jnp.uint32)
-    uniforms = {purpose: _uniforms(key, purpose, index) for _, taken in takes for purpose in taken}
+    uniforms = {purpose: _uniforms(seed, purpose, index, stratified) for _, taken in takes for purpose in taken}
     return {purpose: samplers[purpose](*(uniforms[other] for other in taken)) for purpose, taken in takes}
 
 
-def _uniforms(key: jax.Array, purpose: Purpose, index: jax.Array) -> jax.Array:
+def _uniforms(seed: jax.Array, purpose: Purpose, index: jax.Array, stratified: bool) -> jax.Array:
     """One uniform per index: (k + 1/2) 2^-52 for a 52-bit k, hence exact in float64, never 0 and never 1."""
-    words = jax.random.key_data(jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(key, int(purpose)), index))
+    key = jax.random.key(seed, impl="threefry2x32")
+    words = _words(jax.random.fold_in(key, int(purpose)), index)
     bits = words[:, 0].astype(jnp.uint64) << 20 | words[:, 1].astype(jnp.uint64) >> 12
+    if stratified:
+        group = jax.random.fold_in(jax.random.key(seed // STRATA, impl="threefry2x32"), int(Purpose.STRATUM))
+        chosen = _words(jax.random.fold_in(group, int(purpose)), index)
+        stratum = ((2 * chosen[:, 0] + 1) * (seed % STRATA).astype(jnp.uint32) + chosen[:, 1]) % STRATA
+        bits = stratum.astype(jnp.uint64) << (52 - _STRATA_BITS) | bits >> _STRATA_BITS
     return (bits.astype(jnp.float64) + 0.5) * 2.0**-52
+
+
+def _words(key: jax.Array, index: jax.Array) -> jax.Array:
+    """Two random words of 32 bits per index, `[n, 2]`."""
+    return jax.random.key_data(jax.vmap(jax.random.fold_in, (None, 0))(key, index))
 
 
 @contextlib.contextmanager

@@ -54,7 +54,7 @@ class Synthetic:
         """Whether seeds are independent replications, rather than copies of one run."""
         return True
 
-    def draw(self, seeds: np.ndarray) -> Requests:
+    def draw(self, seeds: np.ndarray, stratified: bool = False) -> Requests:
         """The requests of every seed, a pure function of the seed numbers.
 
         One seed gives the same uniforms under every configuration, and a longer run starts like a shorter one. Running
@@ -62,24 +62,26 @@ class Synthetic:
 
         Args:
             seeds: whole numbers of zero or greater, `[R]`.
+            stratified: as in `jaxsim.workload.random.draw`, of all but the states of modulated arrivals.
 
         Raises:
             ValueError: bad seeds, or a file of observed lengths that cannot be used.
         """
         seeds = checked_seeds(seeds)
-        drawn = self._drawn(seeds, self.num_requests)
+        drawn = self._drawn(seeds, self.num_requests, 0, stratified)
         gaps = drawn[Purpose.ARRIVAL]
         clients = self.arrivals.clients(gaps)
         unit_s = np.cumsum(gaps, axis=1, out=gaps if gaps.flags.writeable else None)
         row = np.broadcast_to(np.arange(self.num_requests, dtype=np.int32), unit_s.shape)
         return dataclasses.replace(self._requests(drawn, self.arrivals.arrival_s(unit_s, seeds), row), clients=clients)
 
-    def past(self, seeds: np.ndarray, count: int) -> Requests:
+    def past(self, seeds: np.ndarray, count: int, stratified: bool = False) -> Requests:
         """The last requests before the start of every seed, in order of arrival; a longer past ends like a shorter one.
 
         Args:
             seeds: as in `draw`.
             count: how many.
+            stratified: as in `draw`.
 
         Returns:
             Requests that arrived at 0 or before, whose `row` counts up to -1.
@@ -88,12 +90,13 @@ class Synthetic:
             ValueError: the arrivals have no past.
         """
         seeds = checked_seeds(seeds)
-        drawn = {purpose: values[:, ::-1] for purpose, values in self._drawn(seeds, count, PAST).items()}
-        unit_s = np.cumsum(drawn[Purpose.ARRIVAL][:, ::-1], axis=1)
+        latest_first = self._drawn(seeds, count, PAST, stratified)
+        drawn = {purpose: values[:, ::-1] for purpose, values in latest_first.items()}
+        unit_s = np.cumsum(latest_first[Purpose.ARRIVAL], axis=1)
         row = np.broadcast_to(np.arange(-count, 0, dtype=np.int32), unit_s.shape)
         return self._requests(drawn, self.arrivals.past_s(unit_s, seeds)[:, ::-1], row)
 
-    def _drawn(self, seeds: np.ndarray, count: int, first: int = 0) -> dict[Purpose, np.ndarray]:
+    def _drawn(self, seeds: np.ndarray, count: int, first: int, stratified: bool) -> dict[Purpose, np.ndarray]:
         samplers = {
             Purpose.ARRIVAL: self.arrivals.unit_gap(),
             Purpose.ROUTING: uniform_sampler,
@@ -101,7 +104,7 @@ class Synthetic:
         }
         lengths_of = (Purpose.PROMPT, Purpose.OUTPUT) if self.classes is None else _BY_CLASS
         inputs = {Purpose.PROMPT: lengths_of, Purpose.OUTPUT: lengths_of}
-        return draw(samplers, seeds, count, inputs, first)
+        return draw(samplers, seeds, count, inputs, first, stratified)
 
     def _requests(self, drawn: dict[Purpose, np.ndarray], arrival_s: np.ndarray, row: np.ndarray) -> Requests:
         index = np.broadcast_to(np.int32(0), row.shape) if self.classes is None else drawn[Purpose.CLASS]

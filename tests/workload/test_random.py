@@ -104,3 +104,22 @@ def test_the_latest_draws_are_kept_and_never_changed(monkeypatch: pytest.MonkeyP
     assert again is not first and np.array_equal(again, first)
     monkeypatch.setattr(random, "_KEPT_NUMBERS", 10)
     assert uniforms(Purpose.PROMPT, seeds, 50).flags.writeable
+
+
+def test_stratified_seeds_share_out_every_number() -> None:
+    seeds = np.arange(64)
+    free, shared = (
+        draw({Purpose.PROMPT: random.uniform_sampler}, seeds, 500, stratified=stratified)[Purpose.PROMPT]
+        for stratified in (False, True)
+    )
+    for group in range(4):
+        parts = np.floor(16 * shared[16 * group : 16 * group + 16]).astype(int)
+        assert np.array_equal(np.sort(parts, axis=0), np.tile(np.arange(16)[:, None], 500))
+    assert np.all((shared > 0) & (shared < 1)) and not np.any(shared == free)
+    for seed in (0, 17):  # each seed alone is as random as ever
+        assert stats.kstest(shared[seed], "uniform").pvalue > 1e-6
+        assert abs(np.corrcoef(shared[seed, :-1], shared[seed, 1:])[0, 1]) < 5 / np.sqrt(500)
+    alone = draw({Purpose.PROMPT: random.uniform_sampler}, seeds[17:19], 50, stratified=True)[Purpose.PROMPT]
+    np.testing.assert_array_equal(alone, shared[17:19, :50])
+    pairs = [np.corrcoef(shared[a], shared[b])[0, 1] for a, b in ((0, 1), (3, 9), (0, 16), (5, 40))]
+    assert np.max(np.abs(pairs)) < 6 / np.sqrt(500)
