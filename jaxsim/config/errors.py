@@ -3,19 +3,6 @@
 import difflib
 from collections.abc import Iterable, Mapping
 
-# Names that the scenario format reserves for what is not built yet. Only looked at when a name is not valid, so a name
-# that becomes valid needs no change here.
-PLANNED = frozenset(
-    """
-    decode_router kv_transfer role_switching unavailable on_failure staleness_s gpu_memory_utilization max_in_flight
-    prefill decode warm
-    weibull on_off markov piecewise closed_loop pareto
-    priority shortest_prompt shortest_job longest_waiting
-    vllm_v0 sarathi orca static sglang
-    least_waiting least_outstanding least_kv least_tokens power_of_two weighted_capacity session_affinity central_queue
-    """.split()
-)
-
 
 class ScenarioError(ValueError):
     """A scenario that cannot be used.
@@ -35,11 +22,9 @@ class ScenarioError(ValueError):
 
 
 def choices(name: str, valid: Iterable[str]) -> str:
-    """What to write instead of `name`: whether it is planned, else the nearest valid name, then all that are valid."""
+    """What to write instead of `name`: the nearest valid name, then all that are valid."""
     names = list(valid)
     listed = f"valid: {', '.join(names)}"
-    if name in PLANNED:
-        return f"planned, but not in this version of jaxsim; {listed}"
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]}? {listed}" if near else listed
 

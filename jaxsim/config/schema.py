@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from jaxsim._component import check, check_not_negative
-from jaxsim.cluster.routing import ROUTERS, AbstractRouter, CentralQueue, LeastWaiting, RoundRobin, StaticRouter
+from jaxsim.cluster.routing import (
+    ROUTERS,
+    AbstractRouter,
+    CentralQueue,
+    LeastWaiting,
+    RoundRobin,
+    StaticRouter,
+    WeightedCapacity,
+)
 from jaxsim.cluster.switching import RoleSwitching
 from jaxsim.cluster.transfer import KvTransfer
 from jaxsim.config.facts import FACTS
@@ -176,9 +184,39 @@ class Cluster:
                 "kv_transfer.layers must be given with overlap: layerwise, as the latency of the prefill instances "
                 "names no model"
             )
+        self._check_routers()
+
+    def _check_routers(self) -> None:
+        """A ValueError unless the routers fit the groups they serve."""
+        fronts = [group for group in self.instances if group.role != "decode"]
+        backs = [group for group in self.instances if group.role == "decode"]
+        for key, router, groups, roles in (
+            ("router", self.router, fronts, "unified or prefill"),
+            ("decode_router", self.decode_router, backs, "decode"),
+        ):
+            if isinstance(router, WeightedCapacity) and groups and len(router.weights) != len(groups):
+                raise ValueError(
+                    f"{key}.weights must hold one number for each group with role {roles}, {len(groups)} in all, not "
+                    f"{len(router.weights)}"
+                )
         if isinstance(self.decode_router, CentralQueue):
             raise ValueError(
                 "decode_router.kind must not be central_queue: requests carry their KV cache to an instance"
+            )
+        orders = sorted({group.scheduler.order for group in fronts})
+        if isinstance(self.router, CentralQueue) and len(orders) > 1:
+            raise ValueError(
+                f"router.kind: central_queue needs one queue_order for all instances, not {' and '.join(orders)}"
+            )
+        if self.role_switching is None:
+            return
+        if not backs or not any(group.role == "prefill" for group in fronts):
+            raise ValueError("role_switching needs a group with role prefill and one with role decode")
+        routers = (self.router, self.decode_router)
+        if any(isinstance(router, CentralQueue | WeightedCapacity) for router in routers):
+            raise ValueError(
+                "role_switching must be null with central_queue or weighted_capacity: an instance that helps out has "
+                "no queue of its own and no weight there"
             )
 
     @property

@@ -71,7 +71,7 @@ def test_each_group_can_be_changed(two_groups: Path) -> None:
         ["scheduler.max_num_seqs=many"],
         ["scheduler.max_num_seq=64"],
         ["schedule.max_num_seqs=64"],
-        ["kv_transfer.latency_s=1"],
+        ["kv_transfer.latency=1"],
         ["workload.arrivals.kind=poison"],
         ["workload.arrivals.rate.mean=3"],
         ["cluster.instances.1.count=3"],
