@@ -66,7 +66,7 @@ def test_the_scenario_itself_is_valid() -> None:
         ("workload.arrivals.rate", DELETE),
         ("cluster", DELETE),
         (f"{GROUP}.latency", DELETE),
-        # planned for later
+        # values
         ("workload.classes", []),
         (f"{GROUP}.scheduler.enable_prefix_caching", True),
         # fleets
