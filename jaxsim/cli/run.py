@@ -27,6 +27,7 @@ from jaxsim.cli.quick import add_quick, check_quick, print_sections, quick_name,
 
 if TYPE_CHECKING:
     from jaxsim.analysis.monte_carlo import MonteCarloAnswer
+    from jaxsim.analysis.sensitivity import SensitivityAnswer
     from jaxsim.config.schema import Scenario
     from jaxsim.result import Result
 
@@ -43,6 +44,7 @@ examples:
   jaxsim run examples/chat.yaml --seeds 32 --out results --requests parquet
   jaxsim run examples/chat.yaml --set workload.arrivals.rate=6 --set scheduler.max_num_seqs=64
   jaxsim run examples/chat.yaml --precision ttft_s.p99=2% --precision slo_attainment=0.5%
+  jaxsim run examples/chat.yaml --sensitivity-to-clock
   jaxsim run examples/chat.yaml --seeds 100000 --out results --resume      # goes on after it was killed
   jaxsim run examples/chat.yaml --coordinator 10.0.0.1:9000 --num-processes 2 --process-id 0
 
@@ -90,6 +92,12 @@ def add_to(commands: Any) -> None:
         help="go on with the run that --out holds unfinished, or begin it; the results are those of an uninterrupted "
         "run, to the byte",
     )
+    parser.add_argument(
+        "--sensitivity-to-clock",
+        action="store_true",
+        help="say, too, by how many percent P99 TTFT moves if every iteration takes 1%% longer: two more runs of the "
+        "scenario (jaxsim sensitivity does it for other statistics)",
+    )
     add_compile_cache(parser)
     add_outputs(parser)
     processes = parser.add_argument_group(
@@ -126,10 +134,11 @@ def _execute(args: argparse.Namespace) -> int:
         progress_bar(scenario.name, wanted=not args.no_progress) as progress,
     ):
         result, answer = simulate(scenario, args, progress)
+    clock = _sensitivity_to_clock(scenario, result, args)
     if args.process_id:
         print(f"jaxsim: process {args.process_id} is done; the results are with process 0", file=sys.stderr)
     else:
-        _tell(result, answer, sections, args)
+        _tell(result, answer, clock, sections, args)
         _picture(result, args, scenario)
     if result.manifest["interrupted"]:
         return INTERRUPTED
@@ -189,9 +198,22 @@ def _simulate_precisely(
     return answer.result, answer
 
 
+def _sensitivity_to_clock(
+    scenario: "Scenario", result: "Result", args: argparse.Namespace
+) -> "SensitivityAnswer | None":
+    """By how much P99 TTFT moves with the clock, if it was asked for and the run is whole."""
+    if not args.sensitivity_to_clock or result.manifest["interrupted"]:
+        return None
+    from jaxsim.analysis.sensitivity import CLOCK, sensitivity
+
+    with progress_bar("a slower clock", wanted=not args.no_progress) as progress:
+        return sensitivity(scenario, [CLOCK], progress=progress)
+
+
 def _tell(
     result: "Result",
     answer: "MonteCarloAnswer | None",
+    clock: "SensitivityAnswer | None",
     sections: dict[str, Any] | None,
     args: argparse.Namespace,
 ) -> None:
@@ -203,8 +225,12 @@ def _tell(
         written = args.requests or "csv" if result.requests else "none"
         result.save(args.out, written)
         answer.save(args.out)
+    if clock and args.out:
+        clock.save(args.out)
     if args.json:
-        embedded = {"scenario": sections} if sections else {}
+        embedded: dict[str, Any] = {"scenario": sections} if sections else {}
+        if clock:
+            embedded["sensitivity_to_clock"] = clock.rows[0]
         print(json.dumps({**result.summary, **embedded}, indent=2, allow_nan=False))
     else:
         from jaxsim.report.terminal import print_summary
@@ -215,6 +241,9 @@ def _tell(
 
             print()
             print_answer(answer)
+        if clock:
+            sentence = clock.sentences[1]
+            print(f"\n{sentence[0].upper()}{sentence[1:]}")
         if args.out:
             _print_written(args.out, written)
     if result.manifest["interrupted"]:
@@ -255,6 +284,10 @@ def _check(args: argparse.Namespace) -> None:
         raise ValueError(f"with {why}, --report, --plots, --timeline and --metrics need --out DIR and its requests")
     if args.requests == "parquet":
         check_tables("--requests parquet")
+    if args.sensitivity_to_clock and (args.resume or args.coordinator):
+        raise ValueError(
+            "--resume and --coordinator cannot be used with --sensitivity-to-clock; see jaxsim sensitivity"
+        )
     if args.precision and args.seeds:
         raise ValueError("--seeds and --precision exclude each other: --precision finds the number of seeds")
     if args.precision and (args.resume or args.coordinator):

@@ -65,3 +65,18 @@ def test_run_to_a_precision(file: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert sorted(path.name for path in out.iterdir()) == names
     low, high = json.loads((out / "summary.json").read_text())["e2e_s"]["mean_ci"]
     assert (high - low) / (high + low) < 0.01
+
+
+def test_run_says_what_a_slower_clock_does(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["sensitivity", str(file), "--vary", "clock", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)["table"][0]
+    assert main(["run", str(file), "--sensitivity-to-clock", "--out", str(out)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"A 1 % slower clock moves P99 TTFT by {row['elasticity']:+.2f} %" in told
+    names = ["manifest.json", "requests.csv", *(f"sensitivity.{end}" for end in ("csv", "json", "png")), "summary.json"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    assert main(["run", str(file), "--sensitivity-to-clock", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sensitivity_to_clock"] == row
+    assert main(["run", str(file), "--sensitivity-to-clock", "--resume", "--out", str(out)]) == 2
+    assert "cannot be used with --sensitivity-to-clock" in capsys.readouterr().err
