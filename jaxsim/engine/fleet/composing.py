@@ -85,7 +85,6 @@ class Done(NamedTuple):
     requeued: jax.Array
     """The victim, if it is queued again at once."""
     known: jax.Array
-    total: jax.Array
     first_token_s: jax.Array
     last_token_s: jax.Array
     decode_s: jax.Array
@@ -176,7 +175,6 @@ def follow(
         given_up=select(aborts, who, none),
         requeued=select(limbo | aborts, none, who),
         known=at(victim, s.known),
-        total=all_its,
         first_token_s=at(victim, t.first_token_s),
         last_token_s=at(victim, t.last_token_s),
         decode_s=at(victim, t.decode_s),

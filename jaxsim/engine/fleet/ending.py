@@ -131,7 +131,6 @@ class Departure(NamedTuple):
     known: jax.Array
     goal: jax.Array
     """Tokens that were known when it was admitted."""
-    total: jax.Array
     blocks: jax.Array
     """What it holds."""
     first_token_s: jax.Array
@@ -200,7 +199,6 @@ def depart(
         left=request,
         known=at(one, s.known),
         goal=at(one, s.goal),
-        total=at(one, s.total),
         blocks=at(one, s.blocks),
         first_token_s=at(one, t.first_token_s),
         last_token_s=at(one, t.last_token_s),

@@ -200,7 +200,9 @@ def _out_of_transfer(
         tokens = select((lane.instances == target) & (from_transfer | from_landed), known - 1, 0)
         lending = replace(state.lending, incoming_tokens=state.lending.incoming_tokens - tokens)
         state = replace(state, lending=lending)
-    state = lane.disturb(replace(state, handover=passed), source, from_transfer, wakes=state.queued[source] > 0)
+    state = lane.disturb(
+        replace(state, handover=passed), source, from_transfer, wakes=state.queued[source] + state.central_waiting > 0
+    )
     return lane.disturb(state, target, moves, wakes=state.queued[target] > 0)
 
 

@@ -102,6 +102,13 @@ class Lane:
             ready_s=select(first, state.now_s, state.ready_s),
         )
 
+    def offer_next(self, state: State, there: jax.Array) -> State:
+        """The instance at hand is idle and took nothing from the central queue: the next idle one is woken."""
+        serves = (self.fleet.role != DECODE) & self.available(state)
+        idle = serves & (state.ends_s == jnp.inf) & (state.ready_s == jnp.inf) & (self.instances > state.at)
+        first = there & idle & (self.instances == jnp.argmax(idle))
+        return replace(state, ready_s=select(first, state.now_s, state.ready_s))
+
     def arrives_s(self, state: State) -> jax.Array:
         """When the next request comes, for all that is known now."""
         clients, due_s = state.clients, take(self.requests.arrival_s, state.next_request)
@@ -213,7 +220,10 @@ class Lane:
         here = self.here(index)
         clock = Clock(*state.clocks[index][: len(Clock._fields)])
         slots, counts = Slots(*state.slots[index]), Counts(*state.counts[index])
-        return routing.load(slots, counts, clock, state.now_s, here.two, here.block_size)
+        leaves = self.fleet.role[index] == PREFILL
+        if state.lending is not None:
+            leaves = leaves & ~state.lending.lent[index]
+        return routing.load(slots, counts, clock, state.now_s, here.two, here.block_size, leaves)
 
     def route(
         self,

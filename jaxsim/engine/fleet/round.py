@@ -157,7 +157,7 @@ def end(lane: Lane, state: State, instance: Instance, here: Here) -> tuple[State
     most = here.of(lambda kind: kind.most_tokens)
     instance, left = ending.depart(instance, is_ending, keeps, most, jnp.int32(lane.none))
     state = _record_end(lane, state, emission, left)
-    state = requeue(lane, state, left.requeued, left.known, left.total, here)
+    state = requeue(lane, state, left.requeued, left.known, here)
     if state.clients is not None:
         state = lane.answered(state, left.finished)
     if state.handover is not None:
@@ -187,9 +187,10 @@ def give_up(lane: Lane, state: State, request: jax.Array) -> State:
     return replace(state, arrives_s=lane.arrives_s(state))
 
 
-def requeue(lane: Lane, state: State, request: jax.Array, known: jax.Array, total: jax.Array, here: Here) -> State:
+def requeue(lane: Lane, state: State, request: jax.Array, known: jax.Array, here: Here) -> State:
     """A preempted request (N: nobody) goes back to the queue of the instance at hand."""
     mine = (lane.instances == state.at) & (request < lane.none)
+    total = lane.total_here(state, state.at, here, known, take(lane.requests.total, request), request)
     return replace(
         state,
         queues=lane.push(state, state.at, request, here, in_front=True),
@@ -223,7 +224,7 @@ def compose(lane: Lane, state: State, instance: Instance, here: Here) -> tuple[S
     if any(kind.policy.gives_up for kind in lane.fleet.kinds):
         state = give_up(lane, state, done.given_up)
     state = admit(lane, state, done, waiting, here)
-    state = requeue(lane, state, done.requeued, done.known, done.total, here)
+    state = requeue(lane, state, done.requeued, done.known, here)
     if state.handover is not None:
         passed = handover.look_again(state.handover, state.at, done.freed, handover.AFTER)
         gone = jnp.minimum(done.victim, done.given_up)
@@ -241,6 +242,9 @@ def compose(lane: Lane, state: State, instance: Instance, here: Here) -> tuple[S
             tokens = select((lane.instances == state.at) & joined, waiting.head.known - 1, 0)
             lending = replace(state.lending, incoming_tokens=state.lending.incoming_tokens - tokens)
             state = replace(state, lending=lending)
+    if lane.shape.central:
+        idle = closes & (instance.ends_s == jnp.inf) & (instance.ready_s == jnp.inf)
+        state = lane.offer_next(state, idle & (state.central_waiting > 0))
     return replace(
         state,
         doing=select(closes & ~closed.again, NEXT, state.doing),

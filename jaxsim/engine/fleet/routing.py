@@ -85,8 +85,16 @@ class Load(NamedTuple):
 
 
 @over_slots
-def load(slots: Slots, counts: Counts, clock: Clock, now_s: jax.Array, two: jax.Array, block_size: jax.Array) -> Load:
-    """Of one instance, also within a stretch."""
+def load(
+    slots: Slots,
+    counts: Counts,
+    clock: Clock,
+    now_s: jax.Array,
+    two: jax.Array,
+    block_size: jax.Array,
+    leaves: jax.Array,
+) -> Load:
+    """Of one instance, also within a stretch; from which requests leave with one token if it `leaves`."""
     done = composed(counts, clock, now_s, two)
     running = slots.status == RUNNING
     computed = slots.computed + slots.granted * done.k
@@ -95,10 +103,11 @@ def load(slots: Slots, counts: Counts, clock: Clock, now_s: jax.Array, two: jax.
     grown = total_of(select((slots.granted > 0) & running, blocks - slots.blocks, 0))
     # a preempted request that waits for the end of the batch in flight waits with all it knows
     prompt_left = select(running, jnp.maximum(slots.goal - computed, 0), select(slots.status == LIMBO, slots.known, 0))
-    there = running | (slots.status == LIMBO)
+    again = select(leaves, 1, slots.total - slots.known)
+    outputs_left = select(running, slots.total - slots.known - emitted, select(slots.status == LIMBO, again, 0))
     return Load(
         total_of(prompt_left),
-        total_of(select(there, slots.total - slots.known - emitted, 0)),
+        total_of(outputs_left),
         counts.used_blocks + grown,
         total_of(select(slots.status == LIMBO, slots.known, 0)),
     )

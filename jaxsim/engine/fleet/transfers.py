@@ -56,7 +56,7 @@ def land(lane: Lane, state: State) -> State:
     passed = handover.look_again(passed, target, due, handover.BEFORE)
     state = replace(state, handover=passed, counts=lane.use_blocks(state.counts, source, -freed))
     state = lane.disturb(state, target, due)
-    return lane.disturb(state, source, due, wakes=state.queued[source] > 0)
+    return lane.disturb(state, source, due, wakes=state.queued[source] + state.central_waiting > 0)
 
 
 def hand_over(lane: Lane, state: State, left: ending.Departure) -> State:
