@@ -8,7 +8,7 @@ from jaxsim.config.io import load_scenario
 from jaxsim.simulate import run
 from tests.golden import cases
 
-CORE = (
+STREAMS = (
     "vllm-tiny-ample",
     "vllm-tiny-edges",
     "vllm-tiny-preempt",
@@ -18,13 +18,33 @@ CORE = (
     "vllm-burst-t0",
     "vllm-tight-b512",
 )
+"""Of one instance that is simulated on its own, in programs that compile quickly: both ways every time."""
+
+STEPPED = (
+    "vllm-tiny-priority",
+    "vllm-async-tiny-arrivals",
+    "vllm-async-tiny-preempt",
+    "vidur-vllm-tiny",
+    "vidur-sarathi-tiny",
+    "vidur-orca-tiny",
+    "distserve-disagg-1p1d-fixed2rps",
+)
+"""Of whole fleets, stepped every time, so that leaping may be left to the others."""
 
 
-@pytest.mark.parametrize("leap", ["true", "false"])
-@pytest.mark.parametrize("name", CORE)
+def ways(name: str):
+    """Every case leaping and stepping; one of the two only when there is time."""
+    for leap in (True, False):
+        every_time = name in STREAMS or leap != (name in STEPPED)
+        yield pytest.param(
+            name, leap, id=f"{name}-{'leap' if leap else 'step'}", marks=() if every_time else pytest.mark.slow
+        )
+
+
+@pytest.mark.parametrize(("name", "leap"), [way for name in cases.NAMES for way in ways(name)])
 def test_engine_reproduces(name, leap):
     case = cases.load(name)
-    table = run(load_scenario(case.path, overrides=[f"engine.leap={leap}"])).requests
+    table = run(load_scenario(case.path, overrides=[f"engine.leap={str(leap).lower()}"])).requests
     columns = {
         "request": table.request,
         "output_tokens": table.output_tokens,
@@ -40,3 +60,9 @@ def test_engine_reproduces(name, leap):
     ]
     assert cases.differences(case, records) == []
     assert not any(math.isnan(record["finish_s"]) for record in records)
+
+
+def test_every_kind_of_case_is_there():
+    assert set(STREAMS) | set(STEPPED) <= set(cases.NAMES)
+    kinds = ("vllm", "vllm-async", "vidur-vllm", "vidur-sarathi", "vidur-orca", "distserve-coloc", "distserve-disagg")
+    assert all(any(name.startswith(f"{kind}-") for name in cases.NAMES) for kind in kinds)
