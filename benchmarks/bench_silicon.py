@@ -104,7 +104,7 @@ PARTS: dict[str, dict[str, Any]] = {
 def scenario(row: Row, assumed: Assumed) -> Scenario:
     """The benchmark run of a row."""
     ranks = int(float(row["attention_dp_size"] or 1))
-    clients = int(float(row["batch_size"])) // ranks
+    clients = max(1, int(float(row["batch_size"])) // ranks)
     efficiency = {} if assumed.mixed_layer_s is None else {"efficiency": {"mixed_layer_s": assumed.mixed_layer_s}}
     model = re.sub("-(instruct|nvfp4)$", "", row["model_path"].split("/")[-1].lower())
     latency: dict[str, Any] = {
@@ -175,7 +175,7 @@ def line(name: str, errors: np.ndarray) -> str:
     ttft, tpot = 100 * errors.T
     return (
         f"{name:24}{len(ttft):>5}{np.median(np.abs(ttft)):>9.1f}{np.mean(np.abs(ttft)):>8.1f}{ttft.mean():>+9.1f}"
-        f"{np.mean(np.abs(tpot)):>9.1f}{np.median(np.abs(tpot)):>8.1f}{tpot.mean():>+9.1f}"
+        f"{np.median(np.abs(tpot)):>9.1f}{np.mean(np.abs(tpot)):>8.1f}{tpot.mean():>+9.1f}"
     )
 
 
