@@ -200,7 +200,8 @@ def _columns(fleet: Fleet) -> Columns:
     }
     count = accepted.shape[1]
     clients = requests.clients
-    think_s = None if clients is None else clients.think_s
+    # a user's next request takes as long to reach the scheduler as the first
+    think_s = None if clients is None or clients.think_s is None else clients.think_s + front_end_s
     session = _sessions(requests) if _looks_at_sessions(fleet) and requests.session is not None else None
     return Columns(
         arrival_s=column(arrival_s, np.float64, np.inf),
@@ -279,6 +280,6 @@ def _collect(fleet: Fleet, records: lanes.FleetRecords) -> FleetRecords:
         status=records.status,
         decode_instance=None if records.decode_instance is None else column(records.decode_instance),
         given_up=column(records.given_up),
-        sent_s=None if records.sent_s is None else column(records.sent_s),
+        sent_s=None if records.sent_s is None else column(records.sent_s) - fleet.groups[0].front_end_s,
         handover={name: column(values) for name, values in records.handover.items()},
     )

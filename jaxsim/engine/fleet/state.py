@@ -139,7 +139,7 @@ class Requests(eqx.Module):
     """A lane's requests in the order they arrive; element N is a sentinel that never arrives."""
 
     arrival_s: Float64[Array, " N+1"]
-    """Of a closed loop 0, or infinite for those that are not sent."""
+    """Of a closed loop when its users first reach the scheduler, or infinite for those that are not sent."""
     prompt: Int32[Array, " N+1"]
     total: Int32[Array, " N+1"]
     """Prompt and all the tokens it will emit."""
@@ -399,7 +399,7 @@ def initial(fleet: Fleet, requests: Requests, shape: FleetShape) -> State:
         homes=(jnp.full(shape.sessions + 1, -1, jnp.int32),) * 2 if shape.sessions else None,
         handover=handover.initial(shape) if shape.transfers else None,
         clients=Clients(
-            ready_s=jnp.zeros(shape.users),
+            ready_s=jnp.full(shape.users, requests.arrival_s[0]),
             user=jnp.zeros(n + 1, jnp.int32),
             freed_s=jnp.float64(0),
             sent_s=never,
