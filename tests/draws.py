@@ -237,7 +237,7 @@ class Structure:
     clients: str | None = None  # closed_loop, max_in_flight
     users: int | None = None  # of a closed loop; drawn
     block_size: int = 1
-    outages: bool = False
+    outages: int = 0  # times that every entry is away
     role_switching: bool = False
 
     @property
@@ -259,10 +259,10 @@ def routers(draw, kind: str, known_outputs: bool, entries: int, exact: bool) -> 
 
 
 @st.composite
-def outages(draw, exact: bool) -> list[list[float]]:
-    """Disjoint intervals, in order; mostly none."""
-    ends = sorted(set(draw(st.lists(ticks(400_000, exact), max_size=4))))
-    return [list(pair) for pair in zip(ends[::2], ends[1::2], strict=False)] if draw(st.integers(0, 3)) == 0 else []
+def outages(draw, count: int, exact: bool) -> list[list[float]]:
+    """Disjoint intervals, in order."""
+    ends = sorted(draw(st.lists(ticks(400_000, exact), min_size=2 * count, max_size=2 * count, unique=True)))
+    return [list(pair) for pair in zip(ends[::2], ends[1::2], strict=True)]
 
 
 @st.composite
@@ -302,7 +302,7 @@ def structures(
         draw(st.sampled_from([0, 0, 1, 4, 32])),
         draw(st.sampled_from([None, *(extra for extra in extras if extra in ("closed_loop", "max_in_flight"))])),
         block_size=draw(st.sampled_from([1, 16])),
-        outages="outages" in extras,
+        outages=draw(st.sampled_from([0, 0, 1, 2])) if "outages" in extras else 0,
         role_switching=may_switch and draw(st.booleans()),
     )
 
@@ -321,7 +321,7 @@ def fleets_of(draw, structure: Structure, count: int, exact: bool = False, slots
     requests = draw(workloads(count, [block_size, 16], exact=exact))
     for place, request in enumerate(requests):
         request.routing_uniform = draw(st.integers(0, 2**32 - 1)) / 2**32
-        others = None if place % 4 == 3 else draw(st.sampled_from("abc"))
+        others = f"own {place}" if place % 4 == 3 else draw(st.sampled_from("abc"))
         request.session = "abc"[place] if place < 3 else others
     longest = max(request.prompt_tokens + request.output_tokens for request in requests)
 
@@ -333,16 +333,17 @@ def fleets_of(draw, structure: Structure, count: int, exact: bool = False, slots
         watermark = draw(st.sampled_from([0.0, 0.1]))
         if watermark and (entry.kind != "vllm_v1" or entry.role == "decode"):  # it must stay free on an idle instance
             num_blocks += num_blocks // 9 + 1
-        group = {
-            "role": entry.role,
-            "count": entry.count or draw(st.integers(1, 2)),
-            "latency": draw(exact_latencies if exact else linear_latencies),
-            "scheduler": scheduler,
-            "kv_cache": {"num_blocks": num_blocks, "block_size": block_size, "watermark": watermark},
-        }
-        if structure.outages:
-            group |= {"unavailable": draw(outages(exact)), "on_failure": entry.on_failure}
-        groups.append(group)
+        groups.append(
+            {
+                "role": entry.role,
+                "count": entry.count or draw(st.integers(1, 2)),
+                "latency": draw(exact_latencies if exact else linear_latencies),
+                "scheduler": scheduler,
+                "kv_cache": {"num_blocks": num_blocks, "block_size": block_size, "watermark": watermark},
+                "unavailable": draw(outages(structure.outages, exact)),
+                "on_failure": entry.on_failure,
+            }
+        )
     known = structure.known_outputs
     fronts = sum(entry.role != "decode" for entry in entries)
     cluster: dict[str, Any] = {"router": draw(routers(structure.router, known, fronts, exact)), "instances": groups}

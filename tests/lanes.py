@@ -6,12 +6,14 @@ smallest of the cases that fail, as text that can be pasted.
 """
 
 import dataclasses
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from unittest import mock
 
 import hypothesis
+import jax
 import numpy as np
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
@@ -19,11 +21,12 @@ from hypothesis import strategies as st
 from jaxsim import _loop
 from jaxsim.cluster import whole
 from jaxsim.config.io import parse_scenario
+from jaxsim.engine.lanes import PROGRAMS
 from jaxsim.job import Job, simulate_together
 from jaxsim.metrics import LaneTotals, RequestTable
 from jaxsim.workload import Requests
 from jaxsim.workload.clients import Clients
-from tests.draws import DrawnCase, Request
+from tests.draws import DrawnCase, Request, Structure
 from tests.front_door import UNUSED_WORKLOAD
 
 T = TypeVar("T")
@@ -96,7 +99,7 @@ def requests_of_case(case: DrawnCase) -> Requests:
         name: [getattr(request, name) for request in case.requests]
         for name in ("prompt_tokens", "output_tokens", "priority", "routing_uniform")
     }
-    session = [request.session or f"own {place}" for place, request in enumerate(case.requests)]
+    session = [request.session or str(place) for place, request in enumerate(case.requests)]
     arrival_s = [0.0 if users else request.arrival_s for request in case.requests]
     requests = Requests.from_arrays(arrival_s, **columns, session=session)
     if users:
@@ -112,3 +115,18 @@ def told(case: DrawnCase) -> str:
     fields = [field.name for field in dataclasses.fields(Request)]
     requests = ", ".join(f"Request{tuple(getattr(request, name) for name in fields)}" for request in case.requests)
     return f"DrawnCase({case.cluster}, [{requests}], {case.arrivals})"
+
+
+def settled(structure: Structure, seed: int) -> Structure:
+    """The structure with what would be drawn, and shapes the program: instances of every entry, and users."""
+    choose = random.Random(seed)
+    counts = [entry.count or choose.choice([1, 2]) for entry in structure.entries]
+    entries = tuple(dataclasses.replace(e, count=count) for e, count in zip(structure.entries, counts, strict=True))
+    users = 4 if structure.clients == "closed_loop" else None
+    return dataclasses.replace(structure, entries=entries, users=users)
+
+
+def forget_programs() -> None:
+    """Free what was compiled: a test of many structures would fill the memory."""
+    PROGRAMS._compiled.clear()
+    jax.clear_caches()
