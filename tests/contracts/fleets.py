@@ -1,19 +1,34 @@
-"""Small busy fleets of everything that is registered, and one workload for all of them."""
+"""Small busy fleets of everything that is registered, and one workload for all of them.
+
+A fleet has one instance of every scheduler, each with its own latency model and queue order, behind one router: six
+combinations in one compiled program.
+"""
 
 import random
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxsim.cluster.routing import ROUTERS
 from jaxsim.engine.policy import POLICIES
 from jaxsim.latency import LATENCIES
-from tests.draws import Request
+from tests.draws import QUEUE_ORDERS, Request
 
 TABLES = Path(__file__).parents[1] / "latency" / "data"
 
 SCHEDULER_EXAMPLES: dict[str, dict[str, Any]] = {
-    "vllm_v1": {"max_num_batched_tokens": 48, "max_num_seqs": 6, "max_model_len": 160, "async_scheduling": False},
+    "vllm_v1": {"max_num_batched_tokens": 48, "max_num_seqs": 6, "max_model_len": 160},
+    "vllm_v0": {"max_num_batched_tokens": 192, "max_num_seqs": 6},
+    "sarathi": {"chunk_size": 48, "max_num_seqs": 6},
+    "orca": {"max_model_len": 184, "max_num_seqs": 6},
+    "static": {"max_num_seqs": 6},
+    "sglang": {"chunked_prefill_size": 48, "max_running_requests": 6, "conservativeness": 0.3},
+}
+NEVER_PREEMPT = ("orca", "static")
+ROUTER_EXAMPLES: dict[str, dict[str, Any]] = {
+    "least_outstanding": {"staleness_s": 0.1},
+    "weighted_capacity": {"weights": [1.0, 2.0, 0.5, 1.0, 1.0, 2.0]},
 }
 LATENCY_EXAMPLES: dict[str, dict[str, Any]] = {
     "linear": {"base_s": 5e-3, "per_token_s": 2e-5, "per_context_token_s": 1e-7, "per_prefill_pair_s": 5e-9},
@@ -62,27 +77,71 @@ LATENCY_EXAMPLES: dict[str, dict[str, Any]] = {
         },
     },
 }
-
 KV_CACHE = {"num_blocks": 24, "block_size": 8}
-COMBINATIONS = list(product(POLICIES, LATENCIES, ROUTERS))
 
 
-def cluster_of(scheduler: str, latency: str, router: str) -> dict[str, Any]:
-    """Two instances with so little KV memory that requests are preempted."""
-    group = {
-        "count": 2,
-        "scheduler": {"kind": scheduler} | SCHEDULER_EXAMPLES[scheduler],
-        "latency": {"kind": latency} | LATENCY_EXAMPLES[latency],
-        "kv_cache": dict(KV_CACHE),
-    }
-    return {"router": {"kind": router}, "instances": [group]}
+class Mix(NamedTuple):
+    """A router, and how latency models and queue orders are dealt out to the schedulers.
+
+    Scheduler `p` gets latency `p + latencies` and order `2 p + orders`, counted round: all `latencies` and `orders`
+    together make every scheduler meet every pair of the two.
+    """
+
+    router: str
+    latencies: int
+    orders: int
+
+    @property
+    def groups(self) -> list[tuple[str, str, str]]:
+        """Scheduler, latency model and queue order of every instance; instances that share a queue share its order."""
+        models, central = list(LATENCIES), self.router == "central_queue"
+        return [
+            (
+                scheduler,
+                models[(place + self.latencies) % len(models)],
+                QUEUE_ORDERS[(self.orders if central else 2 * place + self.orders) % len(QUEUE_ORDERS)],
+            )
+            for place, scheduler in enumerate(POLICIES)
+        ]
+
+    @property
+    def cluster(self) -> dict[str, Any]:
+        """With so little KV memory that requests are preempted."""
+        groups = [
+            {
+                "scheduler": {"kind": scheduler, "queue_order": order} | SCHEDULER_EXAMPLES[scheduler],
+                "latency": {"kind": latency} | LATENCY_EXAMPLES[latency],
+                "kv_cache": dict(KV_CACHE),
+            }
+            for scheduler, latency, order in self.groups
+        ]
+        return {"router": {"kind": self.router} | ROUTER_EXAMPLES.get(self.router, {}), "instances": groups}
 
 
-def slower(latency: Any, factor: float) -> Any:
-    """A latency's parameters with every one that is proportional to time multiplied by `factor`."""
-    if isinstance(latency, dict):
-        return {key: _slower(key, value, factor) for key, value in latency.items()}
-    return [slower(entry, factor) for entry in latency] if isinstance(latency, list) else latency
+def pairwise() -> list[Mix]:
+    """One fleet for each router, in which all pairs of scheduler, latency model, router and queue order occur; but of
+    the central queue only one order."""
+    size = len(LATENCIES)
+    return [Mix(router, place % size, (place + place // size) % size) for place, router in enumerate(ROUTERS)]
+
+
+def full() -> list[Mix]:
+    """All combinations of scheduler, latency model, router and queue order."""
+    return [Mix(*one) for one in product(ROUTERS, range(len(LATENCIES)), range(len(QUEUE_ORDERS)))]
+
+
+def combinations(mixes: list[Mix]) -> Iterator[dict[str, str]]:
+    """What occurs together in some fleets."""
+    for mix in mixes:
+        for scheduler, latency, order in mix.groups:
+            yield {"scheduler": scheduler, "latency": latency, "order": order, "router": mix.router}
+
+
+def slower(config: Any, factor: float) -> Any:
+    """A configuration with every number that is proportional to time multiplied by `factor`."""
+    if isinstance(config, dict):
+        return {key: _slower(key, value, factor) for key, value in config.items()}
+    return [slower(entry, factor) for entry in config] if isinstance(config, list) else config
 
 
 def _slower(key: str, value: Any, factor: float) -> Any:
@@ -91,18 +150,14 @@ def _slower(key: str, value: Any, factor: float) -> Any:
     return factor * value if key.endswith("_s") or key == "time_scale" else slower(value, factor)
 
 
-def workload(seed: int, count: int = 40) -> list[Request]:
-    """Bursts and pauses; prompts and outputs from one token to most of the KV memory.
-
-    Random routing gives both instances equally many requests, so that all fleets compile to the same few programs.
-    """
+def workload(seed: int, count: int = 72) -> list[Request]:
+    """Bursts and pauses; prompts and outputs from one token to most of the KV memory."""
     rng = random.Random(seed)
-    uniforms = [(i % 2 + rng.random()) / 2 for i in range(count)]
-    rng.shuffle(uniforms)
     now, requests = 0.0, []
-    for uniform in uniforms:
-        now += rng.choice([0.0, 0.0, 0.01, 0.05, 0.2]) * rng.random()
+    for place in range(count):
+        now += rng.choice([0.0, 0.0, 0.01, 0.03]) * rng.random()
         prompt = rng.choice([1, 8, 48, rng.randint(1, 100)])
         output = rng.choice([1, rng.randint(1, 30), rng.randint(30, 80)])
-        requests.append(Request(now, prompt, output, routing_uniform=uniform))
+        session = f"s{place % 9}"
+        requests.append(Request(now, prompt, output, rng.randint(0, 2), routing_uniform=rng.random(), session=session))
     return requests

@@ -17,7 +17,10 @@ from tests.front_door import requests_of, simulate
 
 SEEDS = 8
 TIMES = ("first_scheduled_s", "first_token_s", "finish_s")
-every_fleet = pytest.mark.parametrize(("scheduler", "latency", "router"), fleets.COMBINATIONS)
+every_fleet = pytest.mark.parametrize(
+    ("scheduler", "latency", "router"),
+    [pytest.param(*one, marks=() if one in fleets.FAST else pytest.mark.slow) for one in fleets.COMBINATIONS],
+)
 both_ways = pytest.mark.parametrize("leap", [True, False], ids=["leap", "step"])
 
 
@@ -40,6 +43,8 @@ def test_everything_registered_is_tested():
     assert set(fleets.SCHEDULER_EXAMPLES) == set(POLICIES)
     assert set(fleets.LATENCY_EXAMPLES) == set(LATENCIES)
     assert len(fleets.COMBINATIONS) == len(POLICIES) * len(LATENCIES) * len(ROUTERS)
+    for place, registered in enumerate((POLICIES, LATENCIES, ROUTERS)):
+        assert {one[place] for one in fleets.FAST} == set(registered)
 
 
 @both_ways
@@ -54,7 +59,8 @@ def test_requests_and_tokens_are_conserved(scheduler, latency, router, leap):
     limit = fleets.SCHEDULER_EXAMPLES[scheduler].get("max_model_len", 2**31 - 1)
     np.testing.assert_array_equal(table.output_tokens, np.minimum(given.output_tokens, limit - given.prompt_tokens))
     assert ((table.instance >= 0) & (table.instance < 2)).all()
-    assert table.preemptions.sum() > 0, "the fleet is meant to be short of KV memory"
+    if scheduler in fleets.PREEMPTS:
+        assert table.preemptions.sum() > 0, "the fleet is meant to be short of KV memory"
 
 
 @both_ways

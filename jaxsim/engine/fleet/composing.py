@@ -5,14 +5,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import over_slots, select, slot_numbers
+from jaxsim._arrays import over_slots, phase, select, slot_numbers
 from jaxsim.engine import kv
 from jaxsim.engine.fleet.ending import emits
 from jaxsim.engine.fleet.shape import FleetShape
 from jaxsim.engine.fleet.state import FREE, LIMBO, PADDING, RUNNING, Instance, Kind
 from jaxsim.engine.policy.base import Head, Plan, View, any_of, at, first_of, total_of
 from jaxsim.engine.stretch import duration_s, iterations_within_spread
-from jaxsim.latency.base import Piece
+from jaxsim.latency.base import AbstractLatency, Piece
 from jaxsim.latency.terms import NAMES, Terms
 
 
@@ -185,8 +185,11 @@ def follow(
     )
 
 
-def _batch(view: View, instance: Instance, decode: jax.Array) -> tuple[Terms, Terms]:
+@over_slots
+def _terms(kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Array) -> tuple[Terms, Terms]:
     """Terms of the composed batch, and what they gain if it is composed again."""
+    view = view_of(kind, instance, waiting, preempted)
+    decode = kind.policy.is_decode(view)
     granted = instance.slots.granted
     feeds, chunk = decode & (granted > 0), ~decode & (granted > 0)
 
@@ -209,13 +212,11 @@ def _batch(view: View, instance: Instance, decode: jax.Array) -> tuple[Terms, Te
     return terms, growth
 
 
-def price(kind: Kind, instance: Instance, view: View) -> Piece:
-    """Seconds of the composed batch, and of it again and again."""
-    terms, growth = _batch(view, instance, kind.policy.is_decode(view))
-    names = kind.latency.terms
-    piece = kind.latency.price({n: terms[n] for n in names}, {n: growth[n] for n in names})
-    shape = jnp.shape(piece.first_s)
-    return Piece(*(jnp.broadcast_to(jnp.asarray(part, jnp.float64), shape) for part in piece))
+@phase
+def _price(latency: AbstractLatency, terms: Terms, growth: Terms) -> Piece:
+    """Seconds of the composed batch, and of it again and again. Of one lane: a table's axes are no slots."""
+    piece = latency.price({name: terms[name] for name in latency.terms}, {name: growth[name] for name in latency.terms})
+    return Piece(*(jnp.asarray(part, jnp.float64) for part in piece))
 
 
 def repeats(
@@ -282,10 +283,10 @@ class Stretch(NamedTuple):
 
 
 @over_slots
-def price_stretch(shape: FleetShape, kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Array) -> Stretch:
-    """The composed batch again and again."""
+def _lasts(
+    shape: FleetShape, kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Array, piece: Piece
+) -> Stretch:
     view = view_of(kind, instance, waiting, preempted)
-    piece = price(kind, instance, view)
     feeds = kind.policy.is_decode(view) & (view.granted > 0)
     return Stretch(
         piece=piece,
@@ -293,6 +294,13 @@ def price_stretch(shape: FleetShape, kind: Kind, instance: Instance, waiting: Wa
         decodes=total_of(feeds),
         context=total_of(select(feeds, view.computed + 1, 0)),
     )
+
+
+def price_stretch(shape: FleetShape, kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Array) -> Stretch:
+    """The composed batch again and again."""
+    terms, growth = _terms(kind, instance, waiting, preempted)
+    piece = _price(kind.latency, terms, growth)
+    return _lasts(shape, kind, instance, waiting, preempted, piece)
 
 
 class Closed(NamedTuple):
