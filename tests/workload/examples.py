@@ -17,6 +17,7 @@ ARRIVALS = (
     a.OnOff(rate_on=8.0, rate_off=1.0, mean_on_s=3.0, mean_off_s=4.0),
     a.Markov(rates=(8.0, 0.0, 2.0), switch_rates=(0.5, 0.25, 1.0)),
     a.Piecewise(times_s=(0.0, 10.0, 30.0), rates=(4.0, 0.0, 8.0)),
+    a.ClosedLoop(concurrency=4, think_time_s=2.0),
 )
 
 LENGTHS = (
