@@ -25,7 +25,7 @@ from tests.lanes import forget_programs
 SEEDS = 8
 TIMES = ("first_scheduled_s", "first_token_s", "finish_s")
 CLOSE = 1e-9
-STEPPED = ("least_kv", "central_queue", "round_robin")
+STEPPED = ("least_kv", "central_queue")
 """Routers whose fleet is stepped, too, every time; the others when there is time."""
 
 WORKLOADS = [fleets.workload(seed) for seed in range(SEEDS)]

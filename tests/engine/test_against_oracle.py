@@ -14,9 +14,9 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from jaxsim._status import RequestStatus
-from jaxsim.metrics.request_table import RequestTable
 from jaxsim.result import Result
 from tests import draws
+from tests.engine.agreement import TOLERANCE, differences
 from tests.front_door import requests_of, simulate
 from tests.oracle.fleet import Outcome
 from tests.oracle.scenario import jobs_of
@@ -34,23 +34,7 @@ PROFILES = [
 EVERY_PROFILE = [
     (n, s, b, r) for n in (1, 6, 20) for s in range(1, min(n, 8) + 1) for b in (1, 16) for r in (True, False)
 ]
-TOLERANCE = 1e-9
 both_ways = pytest.mark.parametrize("leap", [True, False], ids=["leap", "step"])
-
-
-def differences(table: RequestTable, outcome: Outcome, tolerance: float = TOLERANCE) -> list[str]:
-    found = []
-    for i, job in enumerate(outcome.jobs):
-        times = {"first_scheduled_s": job.first_scheduled, "first_token_s": job.first_token, "finish_s": job.finish}
-        for name, expected in times.items():
-            got = float(getattr(table, name)[0, i])
-            if math.isnan(got) != (expected is None) or abs(got - (expected or 0)) > tolerance * (expected or 0):
-                found.append(f"request {i}: {name} is {got!r}, expected {expected!r}")
-        counts = {"instance": job.instance, "output_tokens": job.emitted, "preemptions": job.preemptions}
-        for name, count in counts.items():
-            if (got := int(getattr(table, name)[0, i])) != count:
-                found.append(f"request {i}: {name} is {got}, expected {count}")
-    return found
 
 
 def total_differences(result: Result, outcome: Outcome) -> list[str]:
