@@ -99,14 +99,14 @@ def lane_differences(lane: lanes.Lane, outcome: Outcome) -> Iterator[str]:
         return  # where it is noticed, the oracle and the engine may differ
     for i, job in enumerate(outcome.jobs):
         yield from (f"request {i}: {line}" for line in _request_differences(lane.table, i, job, ended))
-    if ended and not any(instance.outages or job.requeues for instance in outcome.instances for job in outcome.jobs):
+    if ended and not outcome.changes:
         yield from _total_differences(lane, outcome)
 
 
 def _request_differences(table: RequestTable, i: int, job: Job, ended: bool) -> Iterator[str]:
     times = {"finish_s": job.finish}
     counts = {"status": int(STATUSES[job.ending])}
-    if ended:
+    if ended and job.ending != "lost":  # of those, what was on record when they were lost
         times |= {"first_scheduled_s": job.first_scheduled, "first_token_s": job.first_token, "arrival_s": job.arrival}
         if table.kv_asked_s is not None:
             times |= {name: getattr(job, attribute) for name, attribute in STAMPS.items()}

@@ -127,17 +127,17 @@ STRUCTURES: dict[str, tuple[Structure, bool, bool]] = {
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_fleets_agree_with_the_oracle(name):
     structure, leap, exact = STRUCTURES[name]
-    check(structure, leap, exact, seed=1)
+    check(structure, leap, exact, seed=1, most_near_ties=MOST_NEAR_TIES)
 
 
-def check(structure: Structure, leap: bool, exact: bool, seed: int) -> None:
+def check(structure: Structure, leap: bool, exact: bool, seed: int, most_near_ties: float = 1.0) -> None:
     """Cases of a structure whose times are binary fractions; and, unless `exact`, as many whose times are not."""
     for binary in (True,) if exact else (True, False):
         cases = lanes.drawn(draws.fleets_of(structure, REQUESTS, exact=binary), CASES, seed)
         wrong, counts = disagreements(cases, leap, binary)
         print(f"{'binary' if binary else 'decimal'} times: {counts}")
         assert wrong == [], "\n".join(wrong)
-        assert counts["near_ties"] <= MOST_NEAR_TIES * CASES
+        assert counts["near_ties"] <= most_near_ties * CASES
 
 
 def test_the_program_of_streams_finds_the_same():

@@ -44,6 +44,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         self.scheduler.waiting.adopt = self.adopt
+        self.scheduler.waiting.lets_go = lambda: self.lets_go
 
     @property
     def takes_prefills(self) -> bool:

@@ -31,7 +31,7 @@ class Static(Scheduler):
         self._steps = -1
         while self.waiting and len(self._batch) < self.max_num_seqs:
             job = self.waiting.head()
-            blocks = self.blocks(job.known + 1 if job.leaves else job.prompt + job.output)
+            blocks = self.blocks(job.known + 1 if self.waiting.leaves(job) else job.prompt + job.output)
             if self.free - blocks < self.watermark_blocks:
                 break
             self.waiting.remove(job)

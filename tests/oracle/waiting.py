@@ -24,6 +24,7 @@ class Waiting:
         self.own: list[Job] = []
         self.central: Waiting | None = None
         self.adopt: Callable[[Job], None] = lambda job: None
+        self.lets_go: Callable[[], bool] = lambda: False
 
     def __len__(self) -> int:
         return len(self.own) + (len(self.central) if self.central else 0)
@@ -34,6 +35,10 @@ class Waiting:
 
     def head(self) -> Job:
         return next(iter(self))
+
+    def leaves(self, job: Job) -> bool:
+        """Whether it will leave when its prefill here is done."""
+        return job.leaves if job in self.own else self.lets_go()
 
     def remove(self, job: Job) -> None:
         if job in self.own:
