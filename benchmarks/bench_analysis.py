@@ -100,7 +100,7 @@ def measure(name: str, cores: int, scale: float) -> dict[str, Any]:
     """One case in this process, which has done nothing else."""
     pin(cores)
     settle()
-    from jaxsim.engine.lanes import PROGRAMS
+    from jaxsim.engine.programs import PROGRAMS
 
     started, cpu = time.perf_counter(), time.process_time()
     requests, said = CASES[name](scale)
@@ -108,7 +108,7 @@ def measure(name: str, cores: int, scale: float) -> dict[str, Any]:
         "clock": time.perf_counter() - started,
         "cpu": time.process_time() - cpu,
         "compiling": PROGRAMS.compile_seconds,
-        "programs": len(PROGRAMS._compiled),
+        "programs": len(PROGRAMS),
         "requests": requests,
         "said": said,
     }

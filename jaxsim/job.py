@@ -13,7 +13,7 @@ from jaxsim.cluster import fleet, whole
 from jaxsim.cluster.instances import InstanceGroup
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.schema import Instance, Scenario
-from jaxsim.engine.lanes import PROGRAMS
+from jaxsim.engine.programs import PROGRAMS
 from jaxsim.latency.gridded import Gridded
 from jaxsim.mean_field import Past, past_of
 from jaxsim.metrics import LaneTotals, RequestTable, ServiceClass

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from unittest import mock
 
 import hypothesis
-import jax
 import numpy as np
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
@@ -21,7 +20,6 @@ from hypothesis import strategies as st
 from jaxsim import _loop
 from jaxsim.cluster import whole
 from jaxsim.config.io import parse_scenario
-from jaxsim.engine.lanes import PROGRAMS
 from jaxsim.job import Job, simulate_together
 from jaxsim.metrics import LaneTotals, RequestTable
 from jaxsim.workload import Requests
@@ -124,9 +122,3 @@ def settled(structure: Structure, seed: int) -> Structure:
     entries = tuple(dataclasses.replace(e, count=count) for e, count in zip(structure.entries, counts, strict=True))
     users = 4 if structure.clients == "closed_loop" else None
     return dataclasses.replace(structure, entries=entries, users=users)
-
-
-def forget_programs() -> None:
-    """Free what was compiled: a test of many structures would fill the memory."""
-    PROGRAMS._compiled.clear()
-    jax.clear_caches()

@@ -4,10 +4,8 @@ import dataclasses
 import functools
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +14,7 @@ import numpy as np
 from jaxsim import _loop
 from jaxsim._status import LaneStatus
 from jaxsim.engine import round as engine_round
+from jaxsim.engine.programs import PROGRAMS
 from jaxsim.engine.record import ITL_BINS
 from jaxsim.engine.shape import Shape
 from jaxsim.engine.state import Columns, Model, State, axes, finished, initial, rebase
@@ -141,52 +140,14 @@ class Stopped(Exception):
     """Raised inside a worker when the run was interrupted."""
 
 
-class Programs:
-    """Compiled programs by what they are specialised to. Shared by all threads; each is compiled once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._compiled: dict[tuple[object, ...], Callable[..., Any]] = {}
-        self.compile_seconds = 0.0
-
-    def program(
-        self,
-        key: tuple[object, ...],
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        device: jax.Device,
-        wide: bool = False,
-    ) -> Callable[..., Any]:
-        """`function` compiled for `args`, of which the first is donated; `key` tells it from all others. `wide`: with
-        the widest vectors there are."""
-        with self._lock:
-            if (*key, device) not in self._compiled:
-                start = time.perf_counter()
-                jitted = jax.jit(function, donate_argnums=0, compiler_options=_compiler_options(device, wide))
-                self._compiled[*key, device] = jitted.lower(*args).compile()
-                self.compile_seconds += time.perf_counter() - start
-            return self._compiled[*key, device]
-
-    def chunk(
-        self, state: State, model: Model, columns: Columns, shape: Shape, rounds: int, device: jax.Device
-    ) -> Callable[..., tuple[State, jax.Array]]:
-        """The program that advances a tile by up to `rounds` rounds."""
-        leaves, structure = jax.tree.flatten(model)
-        key = (shape, rounds, columns.arrival_s.shape, structure, tuple(leaf.shape for leaf in leaves))
-        advance = functools.partial(_advance, shape=shape, rounds=rounds)
-        return self.program(key, advance, (state, model, columns), device, wide=True)
-
-
-PROGRAMS = Programs()
-
-
-def _compiler_options(device: jax.Device, wide: bool) -> dict[str, bool | int | str]:
-    if device.platform != "cpu":
-        return {}
-    # a kernel of some hundred lanes is not worth sharing between threads; wider vectors: 25 -> 20 ns a round of
-    # streams, but LLVM has crashed on them in a round of fleets ("Cannot select ... SUBV_BROADCAST_LOAD")
-    options: dict[str, bool | int | str] = {"xla_cpu_multi_thread_eigen": False}
-    return options | ({"xla_cpu_prefer_vector_width": 512} if wide else {})
+def _program(
+    state: State, model: Model, columns: Columns, shape: Shape, rounds: int, device: jax.Device
+) -> Callable[..., tuple[State, jax.Array]]:
+    """The program that advances a tile by up to `rounds` rounds."""
+    leaves, structure = jax.tree.flatten(model)
+    key = (shape, rounds, columns.arrival_s.shape, structure, tuple(leaf.shape for leaf in leaves))
+    advance = functools.partial(_advance, shape=shape, rounds=rounds)
+    return PROGRAMS.program(key, advance, (state, model, columns), device, wide=True)
 
 
 def _model_axes(model: Model) -> Model:
@@ -447,7 +408,7 @@ def _run_tile(
         columns = _columns(requests, count + empty, shape.num_requests + 1)
         longest = int(requests.output_tokens.max())
         state = _start(model, columns, shape)
-        chunk = PROGRAMS.chunk(state, model, columns, shape, _rounds_per_chunk(longest, shape), worker.device)
+        chunk = _program(state, model, columns, shape, _rounds_per_chunk(longest, shape), worker.device)
         rounds = 0
         before = _position(state)
         while True:

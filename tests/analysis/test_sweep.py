@@ -8,7 +8,7 @@ import pytest
 import jaxsim.analysis.sweep
 from jaxsim.analysis.scenarios import changed
 from jaxsim.analysis.sweep import sweep
-from jaxsim.engine.lanes import PROGRAMS
+from jaxsim.engine.programs import PROGRAMS
 from jaxsim.simulate import run, run_many
 from tests.analysis import engines
 
@@ -46,9 +46,9 @@ def test_percentiles_beyond_those_of_the_summary() -> None:
 
 def test_points_of_equal_structure_share_their_programs() -> None:
     sweep(BASE, {"latency.base_s": [5e-3, 6e-3]})
-    compiled = len(PROGRAMS._compiled)
+    compiled = len(PROGRAMS)
     sweep(BASE, {"latency.base_s": [7e-3, 8e-3], "latency.per_token_s": [1e-5, 2e-5]}, how="zip")
-    assert len(PROGRAMS._compiled) == compiled
+    assert len(PROGRAMS) == compiled
 
 
 def test_zip_takes_values_together() -> None:

@@ -20,7 +20,6 @@ from tests import front_door
 from tests.contracts import fleets
 from tests.contracts.fleets import Mix
 from tests.draws import QUEUE_ORDERS, Request
-from tests.lanes import forget_programs
 
 SEEDS = 8
 TIMES = ("first_scheduled_s", "first_token_s", "finish_s")
@@ -165,7 +164,6 @@ def test_every_pair_leaping_and_stepping(mix):
 @pytest.mark.slow
 @pytest.mark.parametrize("mix", fleets.full(), ids=str)
 def test_every_combination(mix):
-    forget_programs()
     check_both_ways(mix)
 
 

@@ -165,5 +165,4 @@ def test_the_program_of_streams_finds_the_same():
 def test_any_fleet_agrees_with_the_oracle(seed, leap):
     extras = ("closed_loop", "max_in_flight", "role_switching", *(("outages",) if seed % 3 == 0 else ()))
     [structure] = lanes.drawn(draws.structures(extras=extras), 1, seed)
-    lanes.forget_programs()
     check(lanes.settled(structure, seed), leap, exact=seed % 2 == 0, seed=seed)

@@ -16,7 +16,8 @@ from jaxsim._status import LaneStatus
 from jaxsim.engine.fleet import round as fleet_round
 from jaxsim.engine.fleet.shape import FleetShape
 from jaxsim.engine.fleet.state import Fleet, Requests, State, axes, finished, initial
-from jaxsim.engine.lanes import PROGRAMS, Stopped, as_slice, next_width
+from jaxsim.engine.lanes import Stopped, as_slice, next_width
+from jaxsim.engine.programs import PROGRAMS
 from jaxsim.engine.record import ITL_BINS
 
 LANES_PER_TILE = 64

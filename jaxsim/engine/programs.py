@@ -1,0 +1,74 @@
+"""Compiled programs: each is compiled once, and dropped before the operating system refuses to hold more."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+_MAPPINGS = Path("/proc/self/maps")
+_MOST_MAPPINGS = Path("/proc/sys/vm/max_map_count")
+
+_SHARE_OF_MAPPINGS = 0.5
+"""Of the memory mappings that Linux allows a process. A program takes about 250 and what is compiled around it as many,
+so a process dies of some 150 structures where 65,530 are allowed; the other half is left for what else compiles."""
+
+
+class Programs:
+    """Compiled programs by what they are specialised to. Shared by all threads; each is compiled once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._compiled: dict[tuple[object, ...], Callable[..., Any]] = {}
+        self.compile_seconds = 0.0
+
+    def __len__(self) -> int:
+        return len(self._compiled)
+
+    def program(
+        self,
+        key: tuple[object, ...],
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        device: jax.Device,
+        wide: bool = False,
+    ) -> Callable[..., Any]:
+        """`function` compiled for `args`, of which the first is donated; `key` tells it from all others. `wide`: with
+        the widest vectors there are."""
+        with self._lock:
+            if (*key, device) not in self._compiled:
+                if _mappings_run_out():
+                    self.clear()
+                start = time.perf_counter()
+                jitted = jax.jit(function, donate_argnums=0, compiler_options=_compiler_options(device, wide))
+                self._compiled[*key, device] = jitted.lower(*args).compile()
+                self.compile_seconds += time.perf_counter() - start
+            return self._compiled[*key, device]
+
+    def clear(self) -> None:
+        """Drop every program, and what JAX has compiled besides; those that run now live until they have ended."""
+        self._compiled.clear()
+        jax.clear_caches()
+
+
+PROGRAMS = Programs()
+
+
+def _mappings_run_out() -> bool:
+    """Whether this process has used its share of the memory mappings; beyond all of them, LLVM ends the process."""
+    try:
+        with _MAPPINGS.open("rb") as mappings:
+            return sum(1 for _ in mappings) > _SHARE_OF_MAPPINGS * int(_MOST_MAPPINGS.read_text())
+    except OSError:  # not Linux: no such limit
+        return False
+
+
+def _compiler_options(device: jax.Device, wide: bool) -> dict[str, bool | int | str]:
+    if device.platform != "cpu":
+        return {}
+    # a kernel of some hundred lanes is not worth sharing between threads; wider vectors: 25 -> 20 ns a round of
+    # streams, but LLVM has crashed on them in a round of fleets ("Cannot select ... SUBV_BROADCAST_LOAD")
+    options: dict[str, bool | int | str] = {"xla_cpu_multi_thread_eigen": False}
+    return options | ({"xla_cpu_prefer_vector_width": 512} if wide else {})
