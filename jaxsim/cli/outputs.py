@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxsim.cli.options import check_folder
+from jaxsim.cli.progress import progress_bar
 
 if TYPE_CHECKING:
+    from jaxsim.analysis.compare import Difference
     from jaxsim.config.schema import Scenario
     from jaxsim.metrics import RequestTable
     from jaxsim.metrics.events import Events
@@ -70,6 +72,15 @@ def _recorded(scenario: "Scenario") -> "tuple[RequestTable | None, Events | None
     return record(scenario)
 
 
+def _cost_of_outages(scenario: "Scenario") -> "tuple[Difference, ...]":
+    from jaxsim.analysis.outages import cost_of_outages, has_outages
+
+    if not has_outages(scenario):
+        return ()
+    with progress_bar("without the outages") as progress:
+        return cost_of_outages(scenario, progress)
+
+
 def write_outputs(result: "Result", args: argparse.Namespace, scenario: "Scenario | None" = None) -> list[str]:
     """Write what is asked for; returns a line about each.
 
@@ -77,7 +88,7 @@ def write_outputs(result: "Result", args: argparse.Namespace, scenario: "Scenari
         result: what it is made of.
         args: what is asked for.
         scenario: what was simulated. With it the first seed is simulated once more, batch by batch, for the timeline
-            and for what the report shows over time.
+            and for what the report shows over time; and if it has outages, all of it without them, for what they cost.
     """
     written = []
     table, events = _recorded(scenario) if scenario is not None and (args.report or args.timeline) else (None, None)
@@ -88,7 +99,7 @@ def write_outputs(result: "Result", args: argparse.Namespace, scenario: "Scenari
 
         if result.requests is None:
             print("jaxsim: note: the run kept no table of requests; the report has its summary only", file=sys.stderr)
-        write_report(result, args.report, events)
+        write_report(result, args.report, events, () if scenario is None else _cost_of_outages(scenario))
         written.append(f"{args.report}: the report, for a browser")
     if args.plots:
         files = result.plot.save(args.plots, args.plot_format)

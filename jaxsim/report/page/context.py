@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxsim.analysis.compare import Difference
 from jaxsim.metrics.events import Events
 from jaxsim.metrics.neighbours import Neighbours
 from jaxsim.metrics.per_request import METRICS, latencies
@@ -33,12 +34,14 @@ class Context:
         table: all requests; None if the run did not keep them.
         manifest: as in `manifest.json`.
         events: batches of the first seed; None if they were not recorded.
+        outages: what they cost; empty if that is not known.
     """
 
     summary: Mapping[str, Any]
     table: RequestTable | None
     manifest: Mapping[str, Any]
     events: Events | None = None
+    outages: tuple[Difference, ...] = ()
 
     @property
     def scenario(self) -> Mapping[str, Any]:
