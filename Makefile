@@ -22,11 +22,11 @@ demo: .venv/.installed  ## Install jaxsim and simulate a chat service
 
 test: check .venv/.browser  ## Lint, types and the tests that take seconds
 	$(SAY) 'pytest'
-	@$(BIN)/python -m pytest -q -rs -n 2 --durations=20 -m 'not slow'
+	@$(BIN)/python -m pytest -q -rs -n 2 --dist worksteal --durations=20 -m 'not slow'
 
 test-all: check .venv/.browser  ## The same with the slow tests
 	$(SAY) 'pytest, slow tests included'
-	@$(BIN)/python -m pytest -q -rs -n 2
+	@$(BIN)/python -m pytest -q -rs -n 2 --dist worksteal
 
 check: .venv/.installed-dev  ## Lint and types only
 	$(SAY) 'ruff check'

@@ -1,7 +1,11 @@
 """A scenario that takes many chunks, and the command line with small chunks."""
 
+import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 SCENARIO = """\
 name: chunks
@@ -39,9 +43,22 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, __file__, *arguments]
 
 
+PAUSE = "SECONDS_BEFORE_A_CHUNK"
+"""Environment variable of such a process: how long it sleeps each time, so that it can be interrupted in between."""
+
+
+def _slowly(simulate_chunk: Callable[..., Any]) -> Callable[..., Any]:
+    def slowly(*args: Any) -> Any:
+        time.sleep(float(os.environ.get(PAUSE, "0")))
+        return simulate_chunk(*args)
+
+    return slowly
+
+
 if __name__ == "__main__":
     from jaxsim import simulate
     from jaxsim.cli.main import main
 
     simulate.REQUESTS_PER_CHUNK = 40 * SEEDS_PER_CHUNK
+    simulate._chunk = _slowly(simulate._chunk)
     sys.exit(main(sys.argv[1:]))
