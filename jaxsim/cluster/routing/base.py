@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsim._arrays import select
+from jaxsim._arrays import first_least, first_there, select
 from jaxsim.engine.fleet.routing import RouterView as RouterView
 
 
@@ -54,13 +54,13 @@ class StaticRouter(AbstractRouter):
 
 def least(view: RouterView, measure: jax.Array) -> jax.Array:
     """The eligible instance with the smallest measure; of equals the one with the lowest index."""
-    return jnp.argmin(select(view.eligible, measure, jnp.inf)).astype(jnp.int32)
+    return first_least(select(view.eligible, measure, jnp.inf))
 
 
 def member(view: RouterView, place: jax.Array) -> jax.Array:
     """The eligible instance at a place among the eligible ones."""
     order = jnp.cumsum(view.eligible.astype(jnp.int32)) - 1
-    return jnp.argmax(view.eligible & (order == place)).astype(jnp.int32)
+    return first_there(view.eligible & (order == place))
 
 
 def size(view: RouterView) -> jax.Array:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxsim._arrays import select
+from jaxsim._arrays import first_there, select
 from jaxsim._component import component
 from jaxsim.cluster.routing.base import RouterView, StaticRouter
 
@@ -26,4 +26,4 @@ class RoundRobin(StaticRouter):
         """See `AbstractRouter.pick`: the first behind the last, and around."""
         numbers = jnp.arange(view.eligible.shape[0], dtype=jnp.int32)
         behind = view.eligible & (numbers > view.last)
-        return select(jnp.any(behind), jnp.argmax(behind), jnp.argmax(view.eligible)).astype(jnp.int32)
+        return select(jnp.any(behind), first_there(behind), first_there(view.eligible))

@@ -5,7 +5,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import select
+from jaxsim._arrays import first_there, select
 from jaxsim._component import component
 from jaxsim.cluster.routing.base import AbstractRouter, RouterView
 
@@ -35,4 +35,4 @@ class WeightedCapacity(AbstractRouter):
         found = view.eligible & (total > view.uniform * total[-1])
         numbers = jnp.arange(view.eligible.shape[0], dtype=jnp.int32)
         last = jnp.max(select(view.eligible, numbers, -1))
-        return select(jnp.any(found), jnp.argmax(found).astype(jnp.int32), last)
+        return select(jnp.any(found), first_there(found), last)

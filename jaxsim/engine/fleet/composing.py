@@ -193,10 +193,10 @@ def _terms(kind: Kind, instance: Instance, waiting: Waiting, preempted: jax.Arra
     granted = instance.slots.granted
     feeds, chunk = decode & (granted > 0), ~decode & (granted > 0)
 
-    def total(values: jax.Array) -> jax.Array:
-        return jnp.sum(values, axis=0, dtype=jnp.int64).astype(jnp.float64)
+    def total(values: jax.Array) -> jax.Array:  # exact: whole numbers below 2**53
+        return jnp.sum(values.astype(jnp.float64), axis=0)
 
-    sizes = select(chunk, granted, 0).astype(jnp.int64)
+    sizes = select(chunk, granted, 0).astype(jnp.float64)
     squares = total(sizes * sizes)
     terms = {
         "new_tokens": total(granted),
@@ -232,7 +232,7 @@ def repeats(
     many = jnp.int32(2**30)
     k = jnp.minimum(many, kind.policy.stretch_limit(view))
     k = jnp.minimum(k, jnp.min(select(emitting & (s.status == RUNNING), s.total - s.known - s.owed, many), axis=0))
-    piece_left = (s.known + s.owed - s.computed - 1) // jnp.maximum(s.granted, 1)
+    piece_left = jax.lax.div(jnp.maximum(s.known + s.owed - s.computed - 1, 0), jnp.maximum(s.granted, 1))
     k = jnp.minimum(k, jnp.min(select(member & ~emitting, piece_left, many), axis=0))
     decode = kind.policy.is_decode(view)
     changes = preempted | any_of(emitting & (jnp.isnan(t.first_token_s) | ~decode)) | any_of(s.status == LIMBO)
@@ -267,7 +267,9 @@ def _blocks_last(kind: Kind, instance: Instance, member: jax.Array, decode: jax.
     )
     spare = limit.astype(jnp.int64) * bs - held
     per_iteration = jnp.maximum(total_of(s.granted), 1)
-    rough = jnp.minimum(select(spare < 0, 1, 1 + spare // per_iteration), 2**30).astype(jnp.int32)
+    rough = jnp.minimum(select(spare < 0, 1, 1 + jax.lax.div(spare, per_iteration.astype(jnp.int64))), 2**30).astype(
+        jnp.int32
+    )
     return select(any_of(chunk), rough, exact)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import put, select, take
+from jaxsim._arrays import first_least, first_there, put, select, take
 from jaxsim._status import RequestStatus
 from jaxsim.engine.fleet import handover, routing
 from jaxsim.engine.fleet.lane import Lane
@@ -81,7 +81,7 @@ def take_one(lane: Lane, state: State) -> State:
     assert away is not None and outages is not None
     more = (away.next_s <= state.now_s) & (take(outages.fails, away.next) > 0)
     goes = (state.doing == NEXT) & jnp.any(away.failing) & (jnp.min(state.ends_s) > state.now_s) & ~more
-    index = jnp.argmax(away.failing).astype(jnp.int32)
+    index = first_there(away.failing)
     here, instance = lane.here(index), gather(state, index)
     s, t = instance.slots, instance.times
     none = lane.none
@@ -96,7 +96,7 @@ def take_one(lane: Lane, state: State) -> State:
         landed = state.handover.landed.first(index)
         mine = (state.records.instance[:-1] == index) | (state.handover.target[:-1] == index)
         ask = select((away.transit[:-1] > 0) & mine, away.ask[:-1], 2**31 - 1)
-        moving = select(jnp.min(ask) < 2**31 - 1, jnp.argmin(ask).astype(jnp.int32), none)
+        moving = select(jnp.min(ask) < 2**31 - 1, first_least(ask), none)
     from_landed = goes & ~from_slot & ~from_queue & (landed < none)
     from_transfer = goes & ~from_slot & ~from_queue & ~from_landed & (moving < none)
     request = select(from_landed, landed, select(from_transfer, moving, none))

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float64, Int32
 
-from jaxsim._arrays import put, select, take
+from jaxsim._arrays import first_least, put, select, take
 from jaxsim.engine.fleet import queues
 from jaxsim.engine.fleet.queues import Fifo
 from jaxsim.engine.fleet.shape import FleetShape
@@ -171,7 +171,7 @@ def next_target(handover: Handover, settled: jax.Array) -> Next:
     """Of the targets to look at, the one that was asked first; those that may wait until all is `settled` now, then."""
     due = (handover.check == BEFORE) | ((handover.check == AFTER) & settled)
     order = select(due, handover.first_asked, 2**30)
-    return Next(jnp.argmin(order).astype(jnp.int32), jnp.any(due))
+    return Next(first_least(order), jnp.any(due))
 
 
 def start(
@@ -232,7 +232,7 @@ def next_landing(handover: Handover) -> tuple[jax.Array, jax.Array]:
     """Which transfer lands next, and when."""
     first = jnp.min(handover.lands_s)
     number = select(handover.lands_s == first, handover.number, 2**31 - 1)
-    return jnp.argmin(number).astype(jnp.int32), first
+    return first_least(number), first
 
 
 def land(handover: Handover, place: jax.Array, there: jax.Array, now_s: jax.Array) -> tuple[Handover, jax.Array]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import put, select, take
+from jaxsim._arrays import first_there, put, select, take
 from jaxsim.engine import kv
 from jaxsim.engine.fleet import handover, routing, switching
 from jaxsim.engine.fleet.shape import FleetShape
@@ -94,7 +94,7 @@ class Lane:
         k = routing.composed(counts, clock, state.now_s, two).k
         cuts = there & serves & runs & (k < counts.k)
         idle = serves & ~runs & (state.ready_s == jnp.inf)
-        first = there & idle & (self.instances == jnp.argmax(idle))
+        first = there & idle & (self.instances == first_there(idle))
         return replace(
             state,
             counts=state.counts.at[:, Counts._fields.index("k")].set(select(cuts, k, counts.k)),
@@ -106,7 +106,7 @@ class Lane:
         """The instance at hand is idle and took nothing from the central queue: the next idle one is woken."""
         serves = (self.fleet.role != DECODE) & self.available(state)
         idle = serves & (state.ends_s == jnp.inf) & (state.ready_s == jnp.inf) & (self.instances > state.at)
-        first = there & idle & (self.instances == jnp.argmax(idle))
+        first = there & idle & (self.instances == first_there(idle))
         return replace(state, ready_s=select(first, state.now_s, state.ready_s))
 
     def arrives_s(self, state: State) -> jax.Array:

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int32
 
-from jaxsim._arrays import put, select, take
+from jaxsim._arrays import first_there, put, select, take
 
 _WAYS = 32
 
@@ -60,7 +60,7 @@ class Fifo(eqx.Module):
         there = request < none
         is_head = there & (take(self.head, queue) == request)
         behind = take(self.after, request)
-        before = jnp.argmax(self.after[:-1] == request).astype(jnp.int32)
+        before = first_there(self.after[:-1] == request)
         inside = there & ~is_head
         spare = self.head.shape[0] - 1
         after = put(self.after, select(inside, before, none), behind)

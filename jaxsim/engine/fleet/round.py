@@ -21,7 +21,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import add_each, put, put_add, put_min, select, take
+from jaxsim._arrays import add_each, first_least, put, put_add, put_min, select, take
 from jaxsim._status import RequestStatus
 from jaxsim.engine.fleet import composing, ending, failing, handover, switching, transfers
 from jaxsim.engine.fleet.lane import Here, Lane
@@ -101,7 +101,7 @@ def send(lane: Lane, state: State, request: jax.Array, due: jax.Array) -> State:
     assert clients is not None
     clients = replace(clients, sent_s=put(clients.sent_s, request, state.now_s))
     if lane.shape.users:
-        user = jnp.argmin(clients.ready_s).astype(jnp.int32)
+        user = first_least(clients.ready_s)
         mine = (jnp.arange(lane.shape.users) == user) & due
         clients = replace(
             clients,
@@ -122,7 +122,7 @@ def choose(lane: Lane, state: State) -> State:
     ends = ends & (~(pending | lane.fails(state)) | (end_s <= state.now_s))
     composes = free & ~ends & (ready_s < jnp.minimum(end_s, soonest))
     composes = composes & ~lane.settles(state) & ~lane.fails(state) & (~pending | (ready_s <= state.now_s))
-    at = select(ends, jnp.argmin(state.ends_s), jnp.argmin(ready_at_s)).astype(jnp.int32)
+    at = select(ends, first_least(state.ends_s), first_least(ready_at_s))
     now_s = jnp.maximum(state.now_s, select(ends, end_s, select(composes, ready_s, state.now_s)))
     return replace(
         state,

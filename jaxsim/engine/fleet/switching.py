@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import put, select
+from jaxsim._arrays import first_least, put, select
 from jaxsim.engine.fleet.state import DECODE, PREFILL, State
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _switch(
     mean = jnp.sum(select(takers, tokens, 0), dtype=jnp.int64) / jnp.maximum(count, 1)
     there = there & (count > 0)
     free = lenders & ~lending.lent & lane.available(state)
-    fewest = jnp.argmin(select(free, state.running, 2**31 - 1))
+    fewest = first_least(select(free, state.running, 2**31 - 1))
     lend = there & (mean > marks.high) & jnp.any(free)
     call_back = there & (mean < marks.low) & ~(mean > marks.high)
     lent = (lending.lent | ((lane.instances == fewest) & lend)) & ~(lenders & call_back)
