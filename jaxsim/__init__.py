@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jaxsim.analysis.monte_carlo import monte_carlo as monte_carlo
     from jaxsim.analysis.optimise import optimise as optimise
     from jaxsim.analysis.queueing import queueing as queueing
+    from jaxsim.analysis.ratio import ratio as ratio
     from jaxsim.analysis.sample_files import read_samples as read_samples
     from jaxsim.analysis.sensitivity import sensitivity as sensitivity
     from jaxsim.analysis.sweep import sweep as sweep
@@ -82,6 +83,7 @@ _HOMES = {
     "parse_scenario": "config.io",
     "queueing": "analysis.queueing",
     "quick_scenario": "config.quick",
+    "ratio": "analysis.ratio",
     "read_samples": "analysis.sample_files",
     "record": "simulate",
     "run": "simulate",

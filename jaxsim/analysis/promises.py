@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxsim.analysis.statistics import Statistic
+from jaxsim.analysis.statistics import Measured, Statistic
 from jaxsim.config.errors import ScenarioError
 from jaxsim.config.schema import Scenario
 from jaxsim.result import Result
@@ -73,17 +73,16 @@ def worst(margins_of: Sequence[Margin]) -> Margin:
     return max(margins_of, key=lambda margin: margin.excess)
 
 
-def _margin(verdict: Mapping[str, Any]) -> Margin:
-    attainment = verdict["metric"] == "slo_attainment"
-    promise = Statistic(verdict["metric"], "" if attainment else verdict["statistic"])
-    limit, value = verdict["limit"], verdict["value"]
+def margin_of(promise: Statistic, limit: float, measured: Measured) -> Margin:
+    """The margin of a promise whose statistic was measured."""
 
     def excess(of: float | None) -> float:
         if of is None:
             return math.inf
-        return limit - of if attainment else math.log(max(of, 1e-12) / limit)
+        return math.log(max(of, 1e-12) / limit) if promise.is_latency else limit - of
 
-    ends = [excess(end) for end in verdict["ci"]] if verdict["ci"] else []
+    value, low, high = measured
+    ends = [] if low is None and high is None else [excess(low), excess(high)]
     return Margin(
         promise,
         limit,
@@ -92,3 +91,8 @@ def _margin(verdict: Mapping[str, Any]) -> Margin:
         min(ends, default=None),
         max(ends, default=None),
     )
+
+
+def _margin(verdict: Mapping[str, Any]) -> Margin:
+    promise = Statistic(verdict["metric"], "" if verdict["metric"] == "slo_attainment" else verdict["statistic"])
+    return margin_of(promise, verdict["limit"], Measured(verdict["value"], *(verdict["ci"] or (None, None))))

@@ -167,8 +167,15 @@ class RateAnswer(Answer):
 
 
 @dataclass(frozen=True)
-class _Crossing:
-    """Where the first promise breaks: at which rate, how fast its excess grows there, and how sure that is."""
+class Crossing:
+    """Where the first promise breaks.
+
+    Attributes:
+        rate_per_s: at which rate.
+        margin: of the promise, at the nearest rate below that was simulated.
+        slope: excess that it gains per request/s there.
+        half_width: of the 95 % interval of the rate.
+    """
 
     rate_per_s: float
     margin: Margin
@@ -216,7 +223,7 @@ class _Search:
     def answer(self) -> RateAnswer:
         """Search."""
         curve = self._bracket()
-        crossing = _crossing(curve)
+        crossing = crossing_of(curve)
         bias, interval = None, None
         if crossing is not None:
             crossing, interval, bias = self._locate(crossing)
@@ -265,7 +272,7 @@ class _Search:
         self._points = curve
         return curve
 
-    def _locate(self, crossing: _Crossing) -> tuple[_Crossing, Interval | None, float | None]:
+    def _locate(self, crossing: Crossing) -> tuple[Crossing, Interval | None, float | None]:
         """The crossing to the precision asked for: its interval, and the error that longer runs may still take away."""
         self._seeds, spread = _SEEDS, 0.06
         before = bias = None
@@ -273,7 +280,7 @@ class _Search:
             centre = crossing.rate_per_s
             rates = [centre * (1 + spread * step) for step in _FAN]
             fan = self._simulate(rates, part_of(self._progress, 0.2 + 0.8 * turn / _ROUNDS, 0.8 / _ROUNDS))
-            found = _crossing(fan)
+            found = crossing_of(fan)
             if found is None:  # not in the fan: move it
                 crossing = _moved(crossing, rates[-1 if met(fan[-1].margins) else 0])
                 if crossing.rate_per_s > 1.1 * self._limit and self._steady:
@@ -348,7 +355,7 @@ class _Search:
                 )
 
 
-def _crossing(points: Sequence[RatePoint]) -> _Crossing | None:
+def crossing_of(points: Sequence[RatePoint]) -> Crossing | None:
     """The lowest rate at which a promise breaks: between neighbours, excess is taken to be linear in the rate."""
     found = []
     for place in range(len(points[0].margins)):
@@ -358,12 +365,12 @@ def _crossing(points: Sequence[RatePoint]) -> _Crossing | None:
                 continue
             width = above.rate_per_s - below.rate_per_s
             if math.isinf(high.excess):
-                found.append(_Crossing(below.rate_per_s + width / 2, low, math.inf, width / 2))
+                found.append(Crossing(below.rate_per_s + width / 2, low, math.inf, width / 2))
                 break
             share = -low.excess / (high.excess - low.excess)
             slope = _slope(points[max(at - 1, 0) : at + 3], place) or (high.excess - low.excess) / width
             half = (1 - share) * _half(low) + share * _half(high)
-            found.append(_Crossing(below.rate_per_s + share * width, high, slope, half / slope))
+            found.append(Crossing(below.rate_per_s + share * width, high, slope, half / slope))
             break
     return min(found, key=lambda crossing: crossing.rate_per_s) if found else None
 
@@ -385,8 +392,8 @@ def _half(margin: Margin) -> float:
     return (margin.high - margin.low) / 2
 
 
-def _moved(crossing: _Crossing, rate_per_s: float) -> _Crossing:
-    return _Crossing(rate_per_s, crossing.margin, crossing.slope, math.inf)
+def _moved(crossing: Crossing, rate_per_s: float) -> Crossing:
+    return Crossing(rate_per_s, crossing.margin, crossing.slope, math.inf)
 
 
 def _knee(points: Sequence[RatePoint]) -> float | None:

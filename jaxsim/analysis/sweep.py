@@ -239,13 +239,14 @@ def sweep(
 
 
 def accelerators_of(scenario: Scenario) -> int:
-    """Accelerators of the fleet: instances times the ranks that each latency model says it runs on."""
+    """Accelerators of the fleet."""
+    return sum(group.count * ranks_of(group.latency) for group in scenario.cluster.instances)
 
-    def ranks(latency: Any) -> int:
-        names = ("tensor_parallel", "pipeline_parallel")
-        return math.prod(int(getattr(latency, name, 1) or 1) for name in names)
 
-    return sum(group.count * ranks(group.latency) for group in scenario.cluster.instances)
+def ranks_of(latency: Any) -> int:
+    """Accelerators that an instance runs on, as its latency model says."""
+    names = ("tensor_parallel", "pipeline_parallel")
+    return math.prod(int(getattr(latency, name, 1) or 1) for name in names)
 
 
 def _points(vary: Mapping[str, Sequence[Any]], how: str) -> list[dict[str, Any]]:

@@ -51,6 +51,11 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
+def whole_numbers(text: str) -> list[int]:
+    """An argument that is a list of whole numbers, 1 or greater: `1,2,4`."""
+    return [whole_number(part) for part in text.split(",")]
+
+
 def positive_number(text: str) -> float:
     """An argument that is a finite number greater than 0."""
     try:

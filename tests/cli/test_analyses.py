@@ -11,6 +11,8 @@ from tests.cli.scenarios import SMALL
 
 COMMANDS = {
     "capacity": "capacity {file} --set slo.ttft_s.p90=0.03 --precision 10%",
+    "ratio": "ratio {file} --accelerators 2 --set slo.e2e_s.p90=0.5 --set cluster.kv_transfer.latency_s=1e-3 "
+    "--set scheduler.max_num_seqs=64 --horizon terminating --precision 50%",
     "sweep": "sweep {file} --vary scheduler.max_num_seqs=4,8 --vary workload.arrivals.rate=10,20",
     "sensitivity": "sensitivity {file} --statistic e2e_s.mean --vary latency.base_s --vary clock",
     "optimise": "optimise {file} --objective ttft_s.mean --vary scheduler.max_num_seqs=2:16 --trials 4",

@@ -24,8 +24,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NAMES = [str(page.relative_to(DOCS)) for page in PAGES]
-SLOW = {"policy.md": pytest.mark.slow}
-"""Pages for which the whole engine is compiled twice."""
+SLOW = {"policy.md": pytest.mark.slow, "disaggregation.md": pytest.mark.slow}
+"""Pages for which the whole engine is compiled more than once."""
 
 LANGUAGES = {"console", "python", "yaml", "sh"}
 """console: commands that are run; sh: commands that need a shell, a network or files of one's own."""

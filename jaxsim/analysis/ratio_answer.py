@@ -1,0 +1,270 @@
+"""The answer of `jaxsim.ratio`: every fleet that the budget pays for, and which bears the most."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from jaxsim.analysis.answer import Answer, Row, new_axes
+from jaxsim.analysis.promises import Margin
+from jaxsim.analysis.saturation import Saturation
+from jaxsim.analysis.splits import Part, Split
+from jaxsim.metrics.intervals import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Look = Literal["fine", "rough", "bound"]
+_LOOKS: tuple[Look, ...] = ("fine", "rough", "bound")
+
+_COLOURS = {"prefill": "#3f74d1", "link": "#8e5bb5", "decode": "#3a9c85", "colocated": "#c65032"}
+_STYLES: Mapping[Look, Mapping[str, Any]] = {
+    "fine": {"fmt": "o", "ms": 8},
+    "rough": {"fmt": "o", "ms": 8, "mfc": "white", "mew": 1.5},
+    "bound": {"fmt": "v", "ms": 4, "alpha": 0.6},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class RatioPoint:
+    """One fleet.
+
+    Attributes:
+        split: how the budget is spent.
+        look: how closely it was looked at: `fine`; `rough`, at a few rates; `bound`, not simulated, because it bears
+            less in the mean than another was found to bear.
+        rate_per_s: highest rate that keeps the SLO; None if it is not known, or no rate does.
+        interval: its 95 % interval.
+        binding: the promise that breaks above it, or at every rate; None if none does.
+        saturation: what gives way first; None if it was not simulated.
+    """
+
+    split: Split
+    look: Look
+    rate_per_s: float | None = None
+    interval: Interval | None = None
+    binding: Margin | None = None
+    saturation: Saturation | None = None
+
+    @property
+    def order(self) -> float:
+        """To sort by: the rate, 0 without one."""
+        return self.rate_per_s or 0.0
+
+    @property
+    def side(self) -> str:
+        """Which side of a split gives way first: as was found, or the one that bears the least in the mean."""
+        return self.saturation.side if self.saturation else self.split.bound_by
+
+    @property
+    def loads(self) -> dict[Part, float]:
+        """The rate over what each part of the fleet bears in the mean; empty without a rate."""
+        return {part: self.rate_per_s / limit for part, limit in self.split.limits_per_s.items() if self.rate_per_s}
+
+    @property
+    def figure(self) -> str:
+        """`41.2 requests/s (40.1 to 42.3)`."""
+        if self.rate_per_s is None:
+            return "no rate"
+        interval = f" ({self.interval.low:.4g} to {self.interval.high:.4g})" if self.interval else ""
+        return f"{self.rate_per_s:.4g} requests/s{interval}"
+
+    @property
+    def sentence(self) -> str:
+        """What it bears, what breaks then and why."""
+        why = f": {self.saturation.sentence}" if self.saturation else ""
+        if self.binding is None:
+            return f"{self.split.label} bears {self.figure}, and the SLO is kept up to there."
+        if self.rate_per_s is None:
+            return f"{self.split.label} keeps {self.binding.label} at no rate{why}."
+        names = {"unified": "instances", "link": "links"}
+        loads = ", ".join(f"{names.get(part, part)} {load:.0%}" for part, load in self.loads.items() if load >= 0.005)
+        return (
+            f"{self.split.label} bears {self.figure}; above it {self.binding.label} breaks{why}. "
+            f"Of what they bear in the mean: {loads}."
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "fleet": self.split.label,
+            "prefill": self.split.count("prefill"),
+            "decode": self.split.count("decode"),
+            "colocated": self.split.count("unified"),
+            "rate_per_s": self.rate_per_s,
+            "rate_per_s_ci": self.interval,
+            "binding": self.binding.promise.name if self.binding else None,
+            "limit": self.binding.limit if self.binding else None,
+            "gives_way": self.saturation.bottleneck if self.saturation else None,
+        }
+
+    @property
+    def row(self) -> Row:
+        """As a row of the table."""
+        split, interval, loads = self.split, self.interval, self.loads
+        row = {name: self.facts[name] for name in ("prefill", "decode", "colocated")} | {
+            "layout": ":".join(map(str, split.layouts)),
+            "chunk_tokens": split.chunk_tokens,
+            "look": self.look,
+            "bound_per_s": split.bound_per_s,
+            "rate_per_s": self.rate_per_s,
+            "rate_per_s_low": interval.low if interval else None,
+            "rate_per_s_high": interval.high if interval else None,
+            "rate_per_accelerator": None if self.rate_per_s is None else self.rate_per_s / split.accelerators,
+            "binding": self.facts["binding"],
+            "gives_way": self.facts["gives_way"] or split.bound_by,
+        }
+        return row | {
+            "prefill_load_share": loads.get("prefill", loads.get("unified")),
+            "link_load_share": loads.get("link"),
+            "decode_load_share": loads.get("decode", loads.get("unified")),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class RatioAnswer(Answer):
+    """How to spend a budget of accelerators.
+
+    Attributes:
+        accelerators: the budget.
+        points: every fleet, those that bear the most first; those that were not simulated at the end.
+        precision: what was asked for.
+        bias: largest correction of the rates of the best for the length of the seeds, relative to them; what is left
+            is a fraction of it. None if terminating.
+        num_requests: requests of each seed.
+        simulated_requests: of all runs.
+    """
+
+    question: ClassVar[str] = "ratio"
+
+    accelerators: int
+    points: tuple[RatioPoint, ...]
+    precision: float
+    bias: float | None
+    num_requests: int
+    simulated_requests: int
+    warnings: tuple[str, ...] = ()
+    incomplete: bool = False
+
+    @property
+    def best(self) -> RatioPoint:
+        """The best of the splits into prefill and decode instances."""
+        return next(point for point in self.points if not point.split.is_colocated)
+
+    @property
+    def colocated(self) -> RatioPoint | None:
+        """The best fleet of instances that do both; None if no such instance fits the budget."""
+        return next((point for point in self.points if point.split.is_colocated), None)
+
+    @property
+    def gain(self) -> tuple[float, Interval | None] | None:
+        """By which share the best split bears more than the best colocated fleet, with its 95 % interval.
+
+        The interval takes both rates for independent. They are from the same requests, so it is rather too wide.
+        """
+        split, whole = self.best, self.colocated
+        if whole is None or split.rate_per_s is None or whole.rate_per_s is None:
+            return None
+        ratio = split.rate_per_s / whole.rate_per_s
+        if split.interval is None or whole.interval is None:
+            return ratio - 1, None
+        ends = ((point.interval, point.rate_per_s) for point in (split, whole))
+        half = ratio * math.hypot(*((ci.high - ci.low) / 2 / rate for ci, rate in ends if ci and rate))
+        return ratio - 1, Interval(ratio - 1 - half, ratio - 1 + half)
+
+    @property
+    def sentences(self) -> list[str]:
+        """See `Answer`."""
+        points = [point for point in (self.best, self.colocated) if point is not None]
+        return [self._verdict, *(point.sentence for point in sorted(points, key=lambda point: -point.order))]
+
+    @property
+    def _verdict(self) -> str:
+        split, whole = self.best, self.colocated
+        if self.gain is None:
+            if split.rate_per_s is not None:
+                return f"{split.split.label} is best: {split.figure}."
+            if whole is not None and whole.rate_per_s is not None:
+                return f"Disaggregation does not pay: {whole.split.label} bears {whole.figure}, no split keeps the SLO."
+            return f"No use of {self.accelerators} accelerators keeps the SLO."
+        change, interval = self.gain
+        than = f"{abs(change):.0%} {'more' if change > 0 else 'fewer'} requests than colocated instances"
+        if interval is not None:
+            than += f" ({interval.low:+.0%} to {interval.high:+.0%})"
+            if interval.low <= 0 <= interval.high:
+                return f"Disaggregation makes no sure difference: {split.split.label} bears {than}."
+        if change > 0:
+            return f"Disaggregation pays: {split.split.label} bears {than}."
+        return f"Disaggregation does not pay: the best split, {split.split.label}, bears {than}."
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """See `Answer`."""
+        gain, interval = self.gain or (None, None)
+        return {
+            "accelerators": self.accelerators,
+            "best": self.best.facts,
+            "colocated": self.colocated.facts if self.colocated else None,
+            "gain": gain,
+            "gain_ci": interval,
+            "precision": self.precision,
+            "drift_bias": self.bias,
+            "num_requests": self.num_requests,
+            "simulated_requests": self.simulated_requests,
+        }
+
+    @property
+    def rows(self) -> list[Row]:
+        """A row per fleet."""
+        return [point.row for point in self.points]
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """The highest rate over the share of accelerators that prefill, coloured by the side that gives way first.
+
+        Hollow points are from few rates; triangles are what fleets that were not simulated bear in the mean at most.
+        The best colocated fleet is a line across.
+        """
+        ax = new_axes(ax)
+        layouts: dict[tuple[int, ...], list[RatioPoint]] = {}
+        for point in self.points:
+            if not point.split.is_colocated:
+                layouts.setdefault(point.split.layouts, []).append(point)
+        for (first, second), points in layouts.items():
+            points.sort(key=lambda point: point.split.prefill_share)
+            shares = [point.split.prefill_share for point in points]
+            ax.plot(shares, [_height(point) for point in points], color="0.8", lw=1.2, zorder=1)
+            if len(layouts) > 1:
+                top = max(points, key=_height)
+                where = (top.split.prefill_share, _height(top))
+                name = f"{first} prefill, {second} decode"
+                ax.annotate(name, where, (0, 8), textcoords="offset points", fontsize=7, color="0.4", ha="center")
+        named: set[str] = set()
+        for point in (point for points in layouts.values() for point in points):
+            label = None if point.side in named else f"{point.side} gives way"
+            named.add(point.side)
+            height, ends = _height(point), point.interval if point.look == "fine" else None
+            errors = None if ends is None else [[max(height - ends.low, 0.0)], [max(ends.high - height, 0.0)]]
+            colour = _COLOURS[point.side]
+            ax.errorbar(point.split.prefill_share, height, errors, color=colour, label=label, **_STYLES[point.look])
+        if (whole := self.colocated) is not None and whole.rate_per_s is not None:
+            ax.axhline(whole.rate_per_s, color=_COLOURS["colocated"], ls="--", label=whole.split.label)
+            if whole.interval is not None:
+                ax.axhspan(*whole.interval, color=_COLOURS["colocated"], alpha=0.12, lw=0)
+        ax.set(ylabel="highest rate under the SLO, requests/s", ylim=(0, None), xlim=(0, 1))
+        ax.set_xlabel("share of the accelerators that prefill")
+        if len(layouts) == 1 and len(splits := [point.split for point in points]) <= 12:
+            names = [f"{split.count('prefill')}:{split.count('decode')}" for split in splits]
+            ax.set_xticks([split.prefill_share for split in splits], names)
+            ax.set_xlabel("prefill : decode instances")
+        ax.legend(frameon=False, fontsize=8)
+        return ax
+
+
+def sorted_points(points: list[RatioPoint]) -> tuple[RatioPoint, ...]:
+    """Those that were looked at closely first, then by rate, then by what they bear in the mean."""
+    return tuple(sorted(points, key=lambda p: (_LOOKS.index(p.look), -p.order, -p.split.bound_per_s)))
+
+
+def _height(point: RatioPoint) -> float:
+    return point.split.bound_per_s if point.look == "bound" else point.order
