@@ -10,7 +10,7 @@ Compiling takes longer than simulating, so every look has as many lanes of as ma
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -32,10 +32,10 @@ from jaxsim.simulate import run_many
 MAX_REQUESTS = 20_000_000
 """Default budget: simulated requests in all."""
 
-_COARSE = (0.25, 0.6, 0.8, 0.95)
+_COARSE = (0.3, 0.7, 0.9, 1.06)
 """Rates of the first look, of what the split bears in the mean."""
 _LOWER = (0.04, 0.12, 0.35, 0.75)
-_HIGHER = {"steady": (1.05, 1.1, 1.16, 1.22), "terminating": (1.1, 1.25, 1.5, 2.0)}
+_HIGHER = {"steady": (1.03, 1.06, 1.09, 1.12), "terminating": (1.1, 1.25, 1.5, 2.0)}
 """In a steady state, no rate beyond what the mean field may be wrong by: some queue would grow without end."""
 _FAN = (0.9, 0.97, 1.04, 1.11)
 """Rates of later looks, of what was found before."""
@@ -89,7 +89,24 @@ def ratio(
         ValueError: too few accelerators.
     """
     check_promises(scenario)
-    return _Search(scenario, accelerators, layouts, chunks, precision, horizon, max_requests, progress).answer()
+    scenario, warnings = replicated(scenario)
+    steady = horizon_of(scenario, horizon) == "steady"
+    at_rate(scenario, 1.0)  # there is a rate to vary
+    splits = sorted(splits_of(scenario, accelerators, layouts, chunks), key=lambda split: -split.bound_per_s)
+    search = _Search(size_of(scenario), steady, precision, max_requests, progress, warnings)
+    points = [point for colocated in (True, False) for point in search.best_of(splits, colocated)]
+    if progress:
+        progress(1.0)
+    return RatioAnswer(
+        accelerators=accelerators,
+        points=sorted_points(points),
+        precision=precision,
+        bias=search.bias if steady else None,
+        num_requests=search.size,
+        simulated_requests=search.spent,
+        warnings=tuple(dict.fromkeys(search.warnings)),
+        incomplete=search.incomplete,
+    )
 
 
 @dataclass(frozen=True)
@@ -128,69 +145,31 @@ class _Run(RatePoint):
         return RatePoint(self.rate_per_s, kept, None, None, self.requests // 2)
 
 
+@dataclass
 class _Search:
-    """The search."""
+    """The search; what it is given, and what it has found on the way."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        accelerators: int,
-        layouts: Sequence[int] | None,
-        chunks: Sequence[int] | None,
-        precision: float,
-        horizon: Horizon | Literal["auto"],
-        max_requests: int,
-        progress: Callable[[float], None] | None,
-    ) -> None:
-        scenario, self._warnings = replicated(scenario)
-        self._horizon = horizon_of(scenario, horizon)
-        self._steady = self._horizon == "steady"
-        at_rate(scenario, 1.0)  # there is a rate to vary
-        self._splits = splits_of(scenario, accelerators, layouts, chunks)
-        self._accelerators = accelerators
-        self._precision = precision
-        self._budget = max_requests
-        self._progress = progress
-        self._least = size_of(scenario)
-        self._size = self._least
-        self._here: list[Split] = []
-        self._spent = self._looks = 0
-        self._incomplete = False
-        self._bias = 0.0
+    least_size: int
+    steady: bool
+    precision: float
+    budget: int
+    progress: Callable[[float], None] | None
+    warnings: list[str]
+    size: int = 0
+    spent: int = 0
+    looks: int = 0
+    incomplete: bool = False
+    bias: float = 0.0
+    splits: Sequence[Split] = ()
 
-    def answer(self) -> RatioAnswer:
-        """Search."""
-        points: list[RatioPoint] = []
-        for colocated in (True, False):
-            splits = [split for split in self._splits if split.is_colocated == colocated]
-            if splits:
-                self._here = sorted(splits, key=lambda split: -split.bound_per_s)
-                if self._steady:
-                    self._size = max(self._least, _LEAST_REQUESTS, round(_STAYS * self._here[0].in_service))
-                points += self._best_of(self._here)
-        if self._progress:
-            self._progress(1.0)
-        if self._bias > self._precision:
-            self._warnings.append(
-                f"rates are corrected by up to {self._bias:.1%} because short runs read low, and seeds were of "
-                f"{self._size:,} requests; more of workload.num_requests make them longer"
-            )
-        return RatioAnswer(
-            accelerators=self._accelerators,
-            points=sorted_points(points),
-            precision=self._precision,
-            bias=self._bias if self._steady else None,
-            num_requests=self._size,
-            simulated_requests=self._spent,
-            warnings=tuple(dict.fromkeys(self._warnings)),
-            incomplete=self._incomplete,
-        )
-
-    def _best_of(self, splits: Sequence[Split]) -> list[RatioPoint]:
-        """The splits, from the one that bears the most in the mean on; those that bear the most looked at closely."""
+    def best_of(self, splits: Sequence[Split], colocated: bool) -> list[RatioPoint]:
+        """The colocated fleets or the others, of splits that bear ever less in the mean; the best looked at closely."""
+        self.splits = waiting = [split for split in splits if split.is_colocated == colocated]
+        self.size = self.least_size
+        if self.steady and waiting:
+            self.size = max(self.size, _LEAST_REQUESTS, round(_STAYS * waiting[0].in_service))
         points: list[RatioPoint] = []
         quiet: dict[Split, _Run] = {}
-        waiting = list(splits)
         while waiting:
             best = max((point.order for point in points), default=0.0)
             if waiting[0].bound_per_s * _PRUNE < best or not self._affords():
@@ -200,20 +179,20 @@ class _Search:
             waiting = waiting[_AT_ONCE:]
         points.sort(key=lambda point: -point.order)
         known = [point for point in points if point.binding is not None and point.rate_per_s is not None]
-        states = [_State(point) for point in known[:_AT_ONCE]]
+        states = [_State(point, point.order) for point in known[:_AT_ONCE]]
         self._fine(states, quiet)
-        better = {state.point.split: state.point for state in states}
-        return [better.get(point.split, point) for point in points]
+        return [next((state.point for state in states if state.point.split is p.split), p) for p in points]
 
     def _rough(self, splits: Sequence[Split], quiet: dict[Split, _Run]) -> list[RatioPoint]:
         """The splits after a first look, and a second at other rates where that was not enough."""
         curves = self._look(splits, [[share * split.bound_per_s for share in _COARSE] for split in splits], 0)
         further: dict[Split, list[float]] = {}
+        higher = _HIGHER["steady" if self.steady else "terminating"]
         for split, curve in zip(splits, curves, strict=True):
             if not met(curve[0].margins):
                 further[split] = [share * curve[0].rate_per_s for share in _LOWER]
             elif met(curve[-1].margins):
-                further[split] = [share * curve[-1].rate_per_s for share in _HIGHER[self._horizon]]
+                further[split] = [share * curve[-1].rate_per_s for share in higher]
         by_split: dict[Split, list[_Run]] = {}
         if further and self._affords():
             by_split = dict(zip(further, self._look(list(further), list(further.values()), 0), strict=True))
@@ -231,7 +210,7 @@ class _Search:
             saturation = _saturation(split, crossing.margin, curve[0], _busy(curve, crossing))
             return RatioPoint(split, "rough", crossing.rate_per_s, _interval([crossing]), crossing.margin, saturation)
         if met(curve[-1].margins):  # a promise may be kept while a queue that it does not count grows without end
-            kept = min(curve[-1].rate_per_s, split.bound_per_s if self._steady else math.inf)
+            kept = min(curve[-1].rate_per_s, split.bound_per_s if self.steady else math.inf)
             return RatioPoint(split, "rough", kept)
         broken = worst(curve[0].margins)
         return RatioPoint(split, "rough", None, None, broken, _saturation(split, broken, curve[0], curve[-1]))
@@ -241,20 +220,20 @@ class _Search:
         bias = 0.0
         for turn in range(_LOOKS if states else 0):
             if not self._affords():
-                self._warnings.append("the budget of requests ended before the rates were as sure as was asked")
+                self.warnings.append("the budget of requests ended before the rates were as sure as was asked")
                 break
             rates = [[share * state.centre for share in _FAN] for state in states]
             for state, fan in zip(states, self._look([s.point.split for s in states], rates, turn), strict=True):
-                state.take(fan, None if turn else quiet[state.point.split], self._steady)
+                state.take(fan, None if turn else quiet[state.point.split], self.steady)
             close = [s for s in states if s.point.order >= _CLOSE * max(state.point.order for state in states)]
             bias = max(state.bias for state in close)
-            if all(state.half_width_share <= self._precision for state in close):
+            if all(state.half_width_share <= self.precision for state in close):
                 break
-        self._bias = max(self._bias, bias)
+        self.bias = max(self.bias, bias)
 
     def _look(self, splits: Sequence[Split], rates: Sequence[Sequence[float]], turn: int) -> list[list[_Run]]:
         """Each split at its rates, all side by side, with other seeds each turn; another fills a gap."""
-        others = [split for split in self._here if split not in splits] or list(splits)
+        others = [split for split in self.splits if split not in splits] or list(splits)
         missing = _AT_ONCE - len(splits)
         pairs = [
             *zip(splits, rates, strict=True),
@@ -262,45 +241,45 @@ class _Search:
         ]
         scenarios = [self._sized(at_rate(split.scenario, rate), turn) for split, some in pairs for rate in some]
         each = len(rates[0])
-        left = 0.8**self._looks  # of the way, with who knows how many looks to go
-        results = run_many(scenarios, keep_requests=True, progress=part_of(self._progress, 1 - left, 0.2 * left))
+        left = 0.8**self.looks  # of the way, with who knows how many looks to go
+        results = run_many(scenarios, keep_requests=True, progress=part_of(self.progress, 1 - left, 0.2 * left))
         runs = [_Run.of(result, scenario) for result, scenario in zip(results, scenarios, strict=True)]
-        self._looks += 1
-        self._spent += sum(run.requests for run in runs)
-        self._incomplete |= any(bool(result.summary["seeds_incomplete"]) for result in results)
+        self.looks += 1
+        self.spent += sum(run.requests for run in runs)
+        self.incomplete |= any(bool(result.summary["seeds_incomplete"]) for result in results)
         return [runs[place * each : (place + 1) * each] for place in range(len(splits))]
 
     def _sized(self, scenario: Scenario, turn: int) -> Scenario:
         first = scenario.monte_carlo.first_seed + turn * _SEEDS
         scenario = resized(scenario, seeds=_SEEDS, first_seed=first)
-        if not self._steady:
+        if not self.steady:
             return scenario
-        warmup = scenario.monte_carlo.warmup_requests or int(WARMUP * self._size)
-        return resized(scenario, num_requests=self._size, warmup_requests=warmup)
+        warmup = scenario.monte_carlo.warmup_requests or int(WARMUP * self.size)
+        return resized(scenario, num_requests=self.size, warmup_requests=warmup)
 
     def _affords(self) -> bool:
         """Whether the budget has room for a look; there is always room for the first."""
-        return not self._spent or self._spent + _AT_ONCE * len(_FAN) * _SEEDS * self._size <= self._budget
+        return not self.spent or self.spent + _AT_ONCE * len(_FAN) * _SEEDS * self.size <= self.budget
 
 
+@dataclass
 class _State:
     """What is known of a split that is looked at closely."""
 
-    def __init__(self, point: RatioPoint) -> None:
-        self.point = point
-        self.centre = point.order
-        self._crossings: list[Crossing] = []
-        self._biases: list[float] = []
+    point: RatioPoint
+    centre: float
+    crossings: list[Crossing] = field(default_factory=list)
+    biases: list[float] = field(default_factory=list)
 
     @property
     def bias(self) -> float:
         """By which share runs of half the length would say more."""
-        return max(float(np.mean(self._biases)), 0.0) if self._biases else 0.0
+        return max(float(np.mean(self.biases)), 0.0) if self.biases else 0.0
 
     @property
     def half_width_share(self) -> float:
         """Half the width of the interval over the rate; infinite before there is one."""
-        interval = self.point.interval if self._crossings else None
+        interval = self.point.interval if self.crossings else None
         return math.inf if interval is None else (interval.high - interval.low) / 2 / self.point.order
 
     def take(self, fan: Sequence[_Run], quiet: _Run | None, steady: bool) -> None:
@@ -308,17 +287,17 @@ class _State:
         crossing = crossing_of(fan)
         if crossing is None:
             self.centre *= _FAN[-1] if met(fan[-1].margins) else _FAN[0]
-            self._crossings.clear()
+            self.crossings.clear()
             return
         if steady:
             half = crossing_of([run.first_half for run in fan])
-            self._biases.append((fan[-1] if half is None else half).rate_per_s / crossing.rate_per_s - 1)
-        self._crossings.append(crossing)
-        self.centre = float(np.mean([one.rate_per_s for one in self._crossings]))
+            self.biases.append((fan[-1] if half is None else half).rate_per_s / crossing.rate_per_s - 1)
+        self.crossings.append(crossing)
+        self.centre = float(np.mean([one.rate_per_s for one in self.crossings]))
         split, saturation = self.point.split, self.point.saturation
         if quiet is not None:
             saturation = _saturation(split, crossing.margin, quiet, _busy(fan, crossing))
-        interval = _interval([replace(of, rate_per_s=of.rate_per_s * (1 - self.bias)) for of in self._crossings])
+        interval = _interval([replace(of, rate_per_s=of.rate_per_s * (1 - self.bias)) for of in self.crossings])
         rate = self.centre * (1 - self.bias)
         self.point = RatioPoint(split, "fine", rate, interval, crossing.margin, saturation)
 

@@ -52,6 +52,11 @@ class RatioPoint:
         return self.rate_per_s or 0.0
 
     @property
+    def height(self) -> float:
+        """In the picture: the rate, or what it bears at most in the mean if it was not simulated."""
+        return self.split.bound_per_s if self.look == "bound" else self.order
+
+    @property
     def side(self) -> str:
         """Which side of a split gives way first: as was found, or the one that bears the least in the mean."""
         return self.saturation.side if self.saturation else self.split.bound_by
@@ -85,37 +90,24 @@ class RatioPoint:
         )
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """As plain data."""
-        return {
-            "fleet": self.split.label,
-            "prefill": self.split.count("prefill"),
-            "decode": self.split.count("decode"),
-            "colocated": self.split.count("unified"),
-            "rate_per_s": self.rate_per_s,
-            "rate_per_s_ci": self.interval,
-            "binding": self.binding.promise.name if self.binding else None,
-            "limit": self.binding.limit if self.binding else None,
-            "gives_way": self.saturation.bottleneck if self.saturation else None,
-        }
-
-    @property
     def row(self) -> Row:
         """As a row of the table."""
-        split, interval, loads = self.split, self.interval, self.loads
-        row = {name: self.facts[name] for name in ("prefill", "decode", "colocated")} | {
+        split, loads = self.split, self.loads
+        low, high = self.interval or (None, None)
+        return {
+            "prefill": split.count("prefill"),
+            "decode": split.count("decode"),
+            "colocated": split.count("unified"),
             "layout": ":".join(map(str, split.layouts)),
             "chunk_tokens": split.chunk_tokens,
             "look": self.look,
             "bound_per_s": split.bound_per_s,
             "rate_per_s": self.rate_per_s,
-            "rate_per_s_low": interval.low if interval else None,
-            "rate_per_s_high": interval.high if interval else None,
+            "rate_per_s_low": low,
+            "rate_per_s_high": high,
             "rate_per_accelerator": None if self.rate_per_s is None else self.rate_per_s / split.accelerators,
-            "binding": self.facts["binding"],
-            "gives_way": self.facts["gives_way"] or split.bound_by,
-        }
-        return row | {
+            "binding": self.binding.promise.name if self.binding else None,
+            "gives_way": self.saturation.bottleneck if self.saturation else split.bound_by,
             "prefill_load_share": loads.get("prefill", loads.get("unified")),
             "link_load_share": loads.get("link"),
             "decode_load_share": loads.get("decode", loads.get("unified")),
@@ -204,8 +196,8 @@ class RatioAnswer(Answer):
         gain, interval = self.gain or (None, None)
         return {
             "accelerators": self.accelerators,
-            "best": self.best.facts,
-            "colocated": self.colocated.facts if self.colocated else None,
+            "best": self.best.row,
+            "colocated": self.colocated.row if self.colocated else None,
             "gain": gain,
             "gain_ci": interval,
             "precision": self.precision,
@@ -226,36 +218,33 @@ class RatioAnswer(Answer):
         The best colocated fleet is a line across.
         """
         ax = new_axes(ax)
-        layouts: dict[tuple[int, ...], list[RatioPoint]] = {}
-        for point in self.points:
-            if not point.split.is_colocated:
-                layouts.setdefault(point.split.layouts, []).append(point)
-        for (first, second), points in layouts.items():
-            points.sort(key=lambda point: point.split.prefill_share)
-            shares = [point.split.prefill_share for point in points]
-            ax.plot(shares, [_height(point) for point in points], color="0.8", lw=1.2, zorder=1)
+        splits = [point for point in self.points if not point.split.is_colocated]
+        layouts = list(dict.fromkeys(point.split.layouts for point in splits))
+        for layout in layouts:
+            line = sorted((p.split.prefill_share, p.height) for p in splits if p.split.layouts == layout)
+            ax.plot(*zip(*line, strict=True), color="0.8", lw=1.2, zorder=1)
             if len(layouts) > 1:
-                top = max(points, key=_height)
-                where = (top.split.prefill_share, _height(top))
-                name = f"{first} prefill, {second} decode"
+                name = f"{layout[0]} prefill, {layout[1]} decode"
+                where = max(line, key=lambda end: end[1])
                 ax.annotate(name, where, (0, 8), textcoords="offset points", fontsize=7, color="0.4", ha="center")
-        named: set[str] = set()
-        for point in (point for points in layouts.values() for point in points):
-            label = None if point.side in named else f"{point.side} gives way"
-            named.add(point.side)
-            height, ends = _height(point), point.interval if point.look == "fine" else None
-            errors = None if ends is None else [[max(height - ends.low, 0.0)], [max(ends.high - height, 0.0)]]
+        for point in splits:
+            low, high = (point.interval if point.look == "fine" else None) or (point.height, point.height)
+            errors = [[max(point.height - low, 0.0)], [max(high - point.height, 0.0)]]
             colour = _COLOURS[point.side]
-            ax.errorbar(point.split.prefill_share, height, errors, color=colour, label=label, **_STYLES[point.look])
+            ax.errorbar(point.split.prefill_share, point.height, errors, color=colour, **_STYLES[point.look])
+        for side in dict.fromkeys(point.side for point in splits):
+            ax.plot([], [], "o", ms=6, color=_COLOURS[side], label=f"{side} gives way")
+        if any(point.look == "bound" for point in splits):
+            ax.plot([], [], "v", ms=4, color="0.6", label="not simulated: at most, in the mean")
         if (whole := self.colocated) is not None and whole.rate_per_s is not None:
             ax.axhline(whole.rate_per_s, color=_COLOURS["colocated"], ls="--", label=whole.split.label)
             if whole.interval is not None:
                 ax.axhspan(*whole.interval, color=_COLOURS["colocated"], alpha=0.12, lw=0)
         ax.set(ylabel="highest rate under the SLO, requests/s", ylim=(0, None), xlim=(0, 1))
         ax.set_xlabel("share of the accelerators that prefill")
-        if len(layouts) == 1 and len(splits := [point.split for point in points]) <= 12:
-            names = [f"{split.count('prefill')}:{split.count('decode')}" for split in splits]
-            ax.set_xticks([split.prefill_share for split in splits], names)
+        if len(layouts) == 1 and len(splits) <= 12:
+            names = [f"{p.split.count('prefill')}:{p.split.count('decode')}" for p in splits]
+            ax.set_xticks([point.split.prefill_share for point in splits], names)
             ax.set_xlabel("prefill : decode instances")
         ax.legend(frameon=False, fontsize=8)
         return ax
@@ -264,7 +253,3 @@ class RatioAnswer(Answer):
 def sorted_points(points: list[RatioPoint]) -> tuple[RatioPoint, ...]:
     """Those that were looked at closely first, then by rate, then by what they bear in the mean."""
     return tuple(sorted(points, key=lambda p: (_LOOKS.index(p.look), -p.order, -p.split.bound_per_s)))
-
-
-def _height(point: RatioPoint) -> float:
-    return point.split.bound_per_s if point.look == "bound" else point.order

@@ -18,37 +18,25 @@ from jaxsim.metrics.request_table import RequestTable
 from jaxsim.metrics.stays import decode_scheduled_s
 from jaxsim.specs.slo import TTFT_WITH_TRANSFER
 
-Bottleneck = Literal[
-    "prefill queue",
-    "prefill iterations",
-    "prefill memory",
-    "decode memory",
-    "reserved memory",
-    "link",
-    "transfer",
-    "decode seats",
-    "decode iterations",
-    "queue",
-    "memory",
-    "iterations with prompts",
-]
-"""What saturates; the last three in colocated fleets."""
+Side = Literal["prefill", "link", "decode", "colocated"]
 
-_WORDS: Mapping[Bottleneck, str] = {
-    "prefill queue": "requests queue at the prefill instances",
-    "prefill iterations": "prompts take long to compute",
-    "prefill memory": "KV caches that wait for their transfer fill the prefill instances",
-    "decode memory": "requests wait for KV memory of the decode instances",
-    "reserved memory": "KV caches that wait for their transfer reserve the memory of the decode instances",
-    "link": "transfers queue for the link",
-    "transfer": "transfers take long",
-    "decode seats": "requests wait for a seat in the batch of their decode instance",
-    "decode iterations": "iterations of the decode instances get longer",
-    "queue": "requests queue for admission",
-    "memory": "requests queue for KV memory",
-    "iterations with prompts": "iterations get longer, with prompts and decodes in them",
+BOTTLENECKS: Mapping[str, tuple[Side, str]] = {
+    "prefill queue": ("prefill", "requests queue at the prefill instances"),
+    "prefill iterations": ("prefill", "prompts take long to compute"),
+    "prefill memory": ("link", "KV caches that wait for their transfer fill the prefill instances"),
+    "decode memory": ("decode", "requests wait for KV memory of the decode instances"),
+    "reserved memory": ("link", "KV caches that wait for their transfer reserve the memory of the decode instances"),
+    "link": ("link", "transfers queue for the link"),
+    "transfer": ("link", "transfers take long"),
+    "decode seats": ("decode", "requests wait for a seat in the batch of their decode instance"),
+    "decode iterations": ("decode", "iterations of the decode instances get longer"),
+    "queue": ("colocated", "requests queue for admission"),
+    "memory": ("colocated", "requests queue for KV memory"),
+    "iterations with prompts": ("colocated", "iterations get longer, with prompts and decodes in them"),
 }
-_OF_STAGE: Mapping[str, Bottleneck] = {
+"""What may saturate: where, and in words."""
+
+_OF_STAGE: Mapping[str, str] = {
     "queue_prefill_s": "prefill queue",
     "prefill_s": "prefill iterations",
     "wait_memory_s": "decode memory",
@@ -57,6 +45,8 @@ _OF_STAGE: Mapping[str, Bottleneck] = {
     "queue_decode_s": "decode seats",
     "decode_s": "decode iterations",
 }
+Stages = Mapping[str, np.ndarray]
+
 _BEFORE_TOKEN = ("queue_prefill_s", "prefill_s")
 _HELD = ("wait_memory_s", "wait_link_s", "transfer_s")
 """Stages in which a request keeps its blocks at the prefill instance, and does not compute."""
@@ -70,30 +60,26 @@ class Saturation:
     """What gives way first.
 
     Attributes:
-        bottleneck: what.
+        bottleneck: what, of `BOTTLENECKS`.
         rates_per_s: arrival rates that were compared.
         seconds: of the part that has grown, at both rates, mean over the requests beyond the limit at the higher one.
     """
 
-    bottleneck: Bottleneck
+    bottleneck: str
     rates_per_s: tuple[float, float]
     seconds: tuple[float, float]
 
     @property
-    def side(self) -> Literal["prefill", "link", "decode", "colocated"]:
+    def side(self) -> Side:
         """Where it is; instances whose memory is full of KV caches that wait are held up by the link."""
-        if self.bottleneck in ("link", "transfer", "prefill memory", "reserved memory"):
-            return "link"
-        if self.bottleneck.startswith("prefill"):
-            return "prefill"
-        return "decode" if self.bottleneck.startswith("decode") else "colocated"
+        return BOTTLENECKS[self.bottleneck][0]
 
     @property
     def sentence(self) -> str:
         """What it is, with the figures that show it."""
         pairs = zip(self.seconds, self.rates_per_s, strict=True)
         grown = " and ".join(f"{seconds:.3g} s at {rate:.3g} requests/s" for seconds, rate in pairs)
-        return f"{_WORDS[self.bottleneck]} ({grown})"
+        return f"{BOTTLENECKS[self.bottleneck][1]} ({grown})"
 
 
 def saturation_of(
@@ -126,18 +112,12 @@ def saturation_of(
     return Saturation(_bottleneck(stage, split, before, after, kv_utilisation), rates_per_s, seconds)
 
 
-def _bottleneck(
-    stage: str,
-    split: Split,
-    before: Mapping[str, np.ndarray],
-    after: Mapping[str, np.ndarray],
-    kv_utilisation: float | None,
-) -> Bottleneck:
+def _bottleneck(stage: str, split: Split, before: Stages, after: Stages, kv_utilisation: float | None) -> str:
     """What the part that has grown waits for."""
     if split.is_colocated:
-        if stage == "queue_prefill_s":
-            return "memory" if (kv_utilisation or 0.0) >= _FULL else "queue"
-        return "iterations with prompts"
+        if stage != "queue_prefill_s":
+            return "iterations with prompts"
+        return "memory" if (kv_utilisation or 0.0) >= _FULL else "queue"
     if stage == "queue_prefill_s" and split.groups[0].num_blocks is not None and split.bound_by != "prefill":
         held_s = sum(after[name].mean() - before[name].mean() for name in _HELD)
         if held_s > after["prefill_s"].mean():
@@ -147,7 +127,7 @@ def _bottleneck(
     return _OF_STAGE[stage]
 
 
-def _stages(table: RequestTable, split: Split) -> dict[str, np.ndarray]:
+def _stages(table: RequestTable, split: Split) -> Stages:
     """Seconds of each request in every stage of its life, float64 `[R, N]`; 0 where it was not in it."""
     stages = {name: seconds for name, seconds in table.breakdown_s.items() if name not in _BEFORE_TOKEN}
     decode_from_s = table.first_token_s
