@@ -233,12 +233,12 @@ class _Search:
         self.bias = max(self.bias, bias)
 
     def _look(self, splits: Sequence[Split], rates: Sequence[Sequence[float]], turn: int) -> list[list[_Run]]:
-        """Each split at its rates, all side by side, with other seeds each turn; another fills a gap."""
-        others = [split for split in self.splits if split not in splits] or list(splits)
-        missing = _AT_ONCE - len(splits)
+        """Each split at its rates, all side by side, with other seeds each turn; another like it fills a gap."""
+        like = [split for split in self.splits if split.num_instances == splits[0].num_instances]
+        missing = ([split for split in like if split not in splits] or like)[: _AT_ONCE - len(splits)]
         pairs = [
             *zip(splits, rates, strict=True),
-            *[(others[0], [_COARSE[0] * others[0].bound_per_s] * len(rates[0]))] * missing,
+            *((split, [_COARSE[0] * split.bound_per_s] * len(rates[0])) for split in missing),
         ]
         scenarios = [self._sized(at_rate(split.scenario, rate), turn) for split, some in pairs for rate in some]
         each = len(rates[0])

@@ -86,7 +86,7 @@ class RatioPoint:
         loads = ", ".join(f"{names.get(part, part)} {load:.0%}" for part, load in self.loads.items() if load >= 0.005)
         return (
             f"{self.split.label} bears {self.figure}; above it {self.binding.label} breaks{why}. "
-            f"Of what they bear in the mean: {loads}."
+            f"Loads, by the mean field: {loads}."
         )
 
     @property

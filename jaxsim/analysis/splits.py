@@ -62,6 +62,11 @@ class Split:
         return sum(group.count for group in self.groups if group.role == role)
 
     @property
+    def num_instances(self) -> int:
+        """Of all roles: fleets of as many share a program."""
+        return sum(group.count for group in self.groups)
+
+    @property
     def layouts(self) -> tuple[int, ...]:
         """Accelerators of an instance of each group."""
         return tuple(ranks_of(group.latency) for group in self.groups)
