@@ -36,8 +36,8 @@ MAX_REQUESTS = 20_000_000
 _COARSE = (0.3, 0.7, 0.9, 1.06)
 """Rates of the first look, of what the split bears in the mean."""
 _LOWER = (0.04, 0.12, 0.35, 0.75)
-_HIGHER = {"steady": (1.03, 1.06, 1.09, 1.12), "terminating": (1.1, 1.25, 1.5, 2.0)}
-"""In a steady state, no rate beyond what the mean field may be wrong by: some queue would grow without end."""
+_HIGHER = (0.25, 0.5, 0.75, 1.0)
+"""Of the way from the highest rate so far to twice that; in a steady state to where some queue grows without end."""
 _FAN = (0.9, 0.97, 1.04, 1.11)
 """Rates of later looks, of what was found before."""
 _SEEDS = 4
@@ -51,6 +51,7 @@ _PRUNE = 1.15
 _CLOSE = 0.9
 """Of the best rate: fleets that bear less need not be known precisely."""
 _LOOKS = 8
+_ENDED = "the budget of requests ended before every rate was as sure as was asked, or known at all"
 
 
 def ratio(
@@ -175,25 +176,33 @@ class _Search:
             best = max((point.order for point in points), default=0.0)
             if waiting[0].bound_per_s * _PRUNE < best or not self._affords():
                 points += [RatioPoint(split, "bound") for split in waiting]
+                self.warnings += [] if self._affords() else [_ENDED]
                 break
             points += self._rough(waiting[:_AT_ONCE], quiet)
             waiting = waiting[_AT_ONCE:]
-        points.sort(key=lambda point: -point.order)
-        known = [point for point in points if point.binding is not None and point.rate_per_s is not None]
-        states = [_State(point, point.order) for point in known[:_AT_ONCE]]
-        self._fine(states, quiet)
-        return [next((state.point for state in states if state.point.split is p.split), p) for p in points]
+        while True:  # until none that was looked at closely bears less than others are thought to
+            points.sort(key=lambda point: -point.order)
+            known = [point for point in points if point.binding is not None and point.rate_per_s is not None]
+            rough = [point for point in known if point.look == "rough"][:_AT_ONCE]
+            if not rough or rough[0].order < max((p.order for p in known if p.look == "fine"), default=0.0):
+                return points
+            states = [_State(point, point.order) for point in rough]
+            self._fine(states, quiet)
+            points = [point for point in points if point not in rough] + [state.point for state in states]
+            if any(state.point.look == "rough" for state in states):  # it cannot be known better
+                return points
 
     def _rough(self, splits: Sequence[Split], quiet: dict[Split, _Run]) -> list[RatioPoint]:
         """The splits after a first look, and a second at other rates where that was not enough."""
         curves = self._look(splits, [[share * split.bound_per_s for share in _COARSE] for split in splits], 0)
         further: dict[Split, list[float]] = {}
-        higher = _HIGHER["steady" if self.steady else "terminating"]
         for split, curve in zip(splits, curves, strict=True):
             if not met(curve[0].margins):
                 further[split] = [share * curve[0].rate_per_s for share in _LOWER]
             elif met(curve[-1].margins):
-                further[split] = [share * curve[-1].rate_per_s for share in higher]
+                last = curve[-1].rate_per_s
+                way = min(max(0.1 * last, _PRUNE * split.stable_per_s - last), last) if self.steady else last
+                further[split] = [last + share * way for share in _HIGHER]
         by_split: dict[Split, list[_Run]] = {}
         if further and self._affords():
             by_split = dict(zip(further, self._look(list(further), list(further.values()), 0), strict=True))
@@ -211,7 +220,7 @@ class _Search:
             saturation = _saturation(split, crossing.margin, curve[0], _busy(curve, crossing))
             return RatioPoint(split, "rough", crossing.rate_per_s, _interval([crossing]), crossing.margin, saturation)
         if met(curve[-1].margins):  # a promise may be kept while a queue that it does not count grows without end
-            kept = min(curve[-1].rate_per_s, split.bound_per_s if self.steady else math.inf)
+            kept = min(curve[-1].rate_per_s, split.stable_per_s if self.steady else math.inf)
             return RatioPoint(split, "rough", kept)
         broken = worst(curve[0].margins)
         return RatioPoint(split, "rough", None, None, broken, _saturation(split, broken, curve[0], curve[-1]))
@@ -221,7 +230,7 @@ class _Search:
         bias = 0.0
         for turn in range(_LOOKS if states else 0):
             if not self._affords():
-                self.warnings.append("the budget of requests ended before the rates were as sure as was asked")
+                self.warnings.append(_ENDED)
                 break
             rates = [[share * state.centre for share in _FAN] for state in states]
             for state, fan in zip(states, self._look([s.point.split for s in states], rates, turn), strict=True):

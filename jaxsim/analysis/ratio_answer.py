@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Look = Literal["fine", "rough", "bound"]
-_LOOKS: tuple[Look, ...] = ("fine", "rough", "bound")
 
 _COLOURS = {"prefill": "#3f74d1", "link": "#8e5bb5", "decode": "#3a9c85", "colocated": "#c65032"}
 _STYLES: Mapping[Look, Mapping[str, Any]] = {
@@ -59,7 +58,9 @@ class RatioPoint:
     @property
     def side(self) -> str:
         """Which side of a split gives way first: as was found, or the one that bears the least in the mean."""
-        return self.saturation.side if self.saturation else self.split.bound_by
+        if self.saturation is None or self.saturation.bottleneck == "prefill memory":  # held up by what comes after it
+            return self.split.bound_by
+        return self.saturation.side
 
     @property
     def loads(self) -> dict[Part, float]:
@@ -77,13 +78,17 @@ class RatioPoint:
     @property
     def sentence(self) -> str:
         """What it bears, what breaks then and why."""
+        names = {"unified": "instances", "link": "links", "prefill": "prefill instances", "decode": "decode instances"}
         why = f": {self.saturation.sentence}" if self.saturation else ""
+        if self.look == "bound":
+            return f"{self.split.label} was not simulated; it bears {self.split.bound_per_s:.4g} requests/s at most."
         if self.binding is None:
-            return f"{self.split.label} bears {self.figure}, and the SLO is kept up to there."
+            full = self.order >= self.split.stable_per_s
+            why = f"{names[self.split.bound_by]} bear no more in the mean" if full else "no more was tried"
+            return f"{self.split.label} keeps the SLO up to {self.figure}; {why}."
         if self.rate_per_s is None:
             return f"{self.split.label} keeps {self.binding.label} at no rate{why}."
-        names = {"unified": "instances", "link": "links"}
-        loads = ", ".join(f"{names.get(part, part)} {load:.0%}" for part, load in self.loads.items() if load >= 0.005)
+        loads = ", ".join(f"{names[part]} {load:.0%}" for part, load in self.loads.items() if load >= 0.005)
         return (
             f"{self.split.label} bears {self.figure}; above it {self.binding.label} breaks{why}. "
             f"Loads, by the mean field: {loads}."
@@ -175,6 +180,8 @@ class RatioAnswer(Answer):
     def _verdict(self) -> str:
         split, whole = self.best, self.colocated
         if self.gain is None:
+            if (untold := next((p for p in (split, whole) if p is not None and p.look == "bound"), None)) is not None:
+                return f"No answer: {untold.split.label} was not simulated."
             if split.rate_per_s is not None:
                 return f"{split.split.label} is best: {split.figure}."
             if whole is not None and whole.rate_per_s is not None:
@@ -251,5 +258,5 @@ class RatioAnswer(Answer):
 
 
 def sorted_points(points: list[RatioPoint]) -> tuple[RatioPoint, ...]:
-    """Those that were looked at closely first, then by rate, then by what they bear in the mean."""
-    return tuple(sorted(points, key=lambda p: (_LOOKS.index(p.look), -p.order, -p.split.bound_per_s)))
+    """By rate; those that were not simulated last, by what they bear in the mean."""
+    return tuple(sorted(points, key=lambda p: (p.look == "bound", -p.order, -p.split.bound_per_s)))

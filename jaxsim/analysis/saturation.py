@@ -71,7 +71,7 @@ class Saturation:
 
     @property
     def side(self) -> Side:
-        """Where it is; instances whose memory is full of KV caches that wait are held up by the link."""
+        """Where it is."""
         return BOTTLENECKS[self.bottleneck][0]
 
     @property

@@ -34,12 +34,14 @@ class Split:
         groups: its instances: one group of `prefill` and one of `decode`, or one of `unified`.
         limits_per_s: requests per second that its parts bear in the mean at most, `link` among them; decodes then take
             no longer than promised in the mean.
-        in_service: requests in service then, in the mean.
+        stable_per_s: requests per second beyond which some queue grows without end, whatever was promised.
+        in_service: requests in service at its bound, in the mean.
     """
 
     scenario: Scenario
     groups: tuple[Instance, ...]
     limits_per_s: Mapping[Part, float]
+    stable_per_s: float
     in_service: float
 
     @property
@@ -236,9 +238,11 @@ class _Bounds:
         limits: dict[Part, float] = {role: count * limit for role, (count, _, limit) in fields.items()}
         if len(groups) > 1:
             limits["link"] = self._links(cluster, groups[0].count, groups[1].count)
+        stable = [count * field.limit_per_s for count, field, _ in fields.values()]
         bound = min(limits.values())
         in_service = sum(count * field.at(bound / count).in_service for count, field, _ in fields.values())
-        return Split(replace(self._scenario, cluster=cluster), groups, limits, in_service)
+        scenario = replace(self._scenario, cluster=cluster)
+        return Split(scenario, groups, limits, min(*stable, limits.get("link", math.inf)), in_service)
 
     def _instance(self, group: Instance) -> tuple[MeanField, float]:
         """Such an instance, and the requests per second that it bears."""
