@@ -185,3 +185,20 @@ def test_what_is_missing_is_named(changes: dict[str, Any], options: dict[str, An
         return
     with pytest.raises(ValueError, match=message):
         ratio(scenario, **{"accelerators": 4, **options})
+
+
+def test_a_budget_that_ends_too_early_is_no_answer() -> None:
+    found = ratio(toy(), 4, horizon="terminating", max_requests=1000)
+    assert found.sentences[0] == "No answer: 2 prefill : 2 decode was not simulated."
+    assert any("budget of requests ended" in warning for warning in found.warnings)
+
+
+@pytest.mark.slow
+def test_in_a_steady_state_no_split_bears_more_than_its_instances() -> None:
+    """TTFT counts the queue for a decode instance only once it holds up prefills."""
+    scenario = changed(toy(slo={"ttft_s": {"p90": 0.5}}), {"workload.arrivals": {"kind": "poisson", "rate": 1.0}})
+    found = ratio(scenario, 4, precision=0.1)
+    assert found.num_requests == 1000 and found.bias is not None
+    assert found.best.split.count("prefill") == 2 and 10 < found.best.order < 20
+    assert found.best.interval is not None and found.best.interval.high < 1.1 * found.best.order
+    assert point(found, 3).order < 17 and point(found, 3).side == "decode"
