@@ -33,6 +33,7 @@ class LaneStatus(enum.IntEnum):
     BLOCKS_EXCEEDED = 2
     NO_PROGRESS = 3
     INTERRUPTED = 4
+    TRANSFERS_EXCEEDED = 5
 
     @property
     def advice(self) -> str:
@@ -44,4 +45,6 @@ class LaneStatus(enum.IntEnum):
             LaneStatus.NO_PROGRESS: "the scheduler can never serve the head of its queue: raise "
             "max_num_batched_tokens or kv_cache.num_blocks, or allow chunked prefill",
             LaneStatus.INTERRUPTED: "stopped by the user before it finished",
+            LaneStatus.TRANSFERS_EXCEEDED: "more KV transfers were under way at once than the lane had room for; it is "
+            "run again with more",
         }[self]

@@ -19,6 +19,7 @@ from jaxsim.engine.fleet.shape import FleetShape
 from jaxsim.engine.fleet.state import DECODE, EVENT_FIELDS, PREFILL, UNIFIED, UNLIMITED_BLOCKS, Kind, Outages, Switching
 from jaxsim.engine.fleet.state import Fleet as Model
 from jaxsim.engine.fleet.state import Requests as Columns
+from jaxsim.engine.lanes import stepped_up
 from jaxsim.engine.policy.orders import static_rank
 from jaxsim.workload import Requests
 
@@ -72,16 +73,17 @@ def record(fleet: Fleet, workers: Sequence[_loop.Worker]) -> tuple[FleetRecords,
 def _lanes_of(fleet: Fleet) -> lanes.FleetSet:
     requests, clients = fleet.requests, fleet.requests.clients
     count = requests.arrival_s.shape[1]
-    slots = min(count, max(group.most_seqs for group in fleet.groups))
+    room = stepped_up(count)
+    slots = min(room, max(group.most_seqs for group in fleet.groups))
     hands_over = any(group.role == "prefill" for group in fleet.groups)
     transfer = fleet.transfer or KvTransfer()
     sessions = len(set(requests.session)) if requests.session is not None else 0
     shape = FleetShape(
-        num_requests=count,
+        num_requests=room,
         instances=sum(group.count for group in fleet.groups),
         slots=slots,
         leap=fleet.leap,
-        transfers=count if hands_over else 0,
+        transfers=room if hands_over else 0,
         contention=transfer.contention if hands_over else "none",
         layers=transfer.layers or 1 if hands_over and transfer.overlap == "layerwise" else 0,
         users=0 if clients is None else min(clients.concurrency or 0, count),
@@ -91,7 +93,7 @@ def _lanes_of(fleet: Fleet) -> lanes.FleetSet:
         outages=sum(2 * len(group.unavailable) * group.count for group in fleet.groups),
         switches=fleet.switching is not None and hands_over,
     )
-    return lanes.FleetSet(_model(fleet), _columns(fleet), shape)
+    return lanes.FleetSet(_model(fleet), _columns(fleet, room), shape, count)
 
 
 _ROLES = {"unified": UNIFIED, "prefill": PREFILL, "decode": DECODE}
@@ -180,16 +182,22 @@ def _kind(group: InstanceGroup) -> Kind:
     )
 
 
-def _columns(fleet: Fleet) -> Columns:
-    """The requests of every seed, those that are not accepted at the end and never arriving."""
+def _columns(fleet: Fleet, room: int) -> Columns:
+    """The requests of every seed, those that are not accepted at the end and never arriving, as nobody does in the rest
+    of the `room`."""
     requests, accepted = fleet.requests, fleet.accepted
-    seeds = len(accepted)
+    seeds, count = accepted.shape
     orders = {group.policy.order for group in fleet.groups} - {"fcfs"}
     place = np.argsort(~accepted, axis=1, kind="stable")
 
     def column(values: np.ndarray, dtype: Any, spare: float) -> Any:
         kept = np.take_along_axis(np.asarray(values, dtype), place, axis=1)
-        return np.pad(kept, ((0, 0), (0, 1)), constant_values=spare)
+        return np.pad(kept, ((0, 0), (0, room + 1 - count)), constant_values=spare)
+
+    def ranked(rank: np.ndarray) -> Any:  # a permutation, of the spare places too
+        found = column(rank, np.int32, 0)
+        found[:, count:] = np.arange(count, room + 1)
+        return found
 
     front_end_s = fleet.groups[0].front_end_s
     arrival_s = np.where(accepted, requests.arrival_s + front_end_s, np.inf)
@@ -198,7 +206,6 @@ def _columns(fleet: Fleet) -> Columns:
         order: static_rank(order, requests.prompt_tokens, requests.output_tokens, requests.priority, text_rank)
         for order in orders
     }
-    count = accepted.shape[1]
     clients = requests.clients
     # a user's next request takes as long to reach the scheduler as the first
     think_s = None if clients is None or clients.think_s is None else clients.think_s + front_end_s
@@ -211,7 +218,7 @@ def _columns(fleet: Fleet) -> Columns:
         urgency=column(_urgency(requests), np.int32, 0) if "priority" in orders else None,
         session=None if session is None else column(session, np.int32, session.max() + 1),
         think_s=None if think_s is None else column(np.broadcast_to(think_s, accepted.shape), np.float64, 0.0),
-        ranks={order: column(rank, np.int32, count) for order, rank in ranks.items()},
+        ranks={order: ranked(rank) for order, rank in ranks.items()},
     )
 
 

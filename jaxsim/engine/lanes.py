@@ -222,7 +222,7 @@ def simulate(
     sets = _watched_together(sets)
     alike: dict[object, list[int]] = {}
     for place, one in enumerate(sets):
-        columns = _stepped_up(one.shape.num_requests)
+        columns = stepped_up(one.shape.num_requests)
         alike.setdefault((columns, _kind(one)), []).append(place)
     found: dict[int, LaneRecords] = {}
     for places in alike.values():
@@ -343,7 +343,7 @@ class Needs:
         """The shape to try first, for lanes that are sure to fit `shape`."""
         slots = self.slots(max(self.too_few + 1, 32), shape.slots)
         kv = "counted" if self.counted and shape.kv == "watched" else shape.kv
-        return dataclasses.replace(shape, num_requests=_stepped_up(shape.num_requests), slots=slots, kv=kv)
+        return dataclasses.replace(shape, num_requests=stepped_up(shape.num_requests), slots=slots, kv=kv)
 
     def slots(self, least: int, most: int) -> int:
         """`next_width` of as few widths as the requests so far are worth."""
@@ -360,7 +360,7 @@ def next_width(least: int, most: int, widths: Sequence[int] = SLOT_WIDTHS) -> in
     return next((width for width in widths if width >= needed), -(-needed // 1024) * 1024)
 
 
-def _stepped_up(count: int) -> int:
+def stepped_up(count: int) -> int:
     """At most a quarter more, of few different numbers: each is a program."""
     step = 1 << max(0, (count - 1).bit_length() - 3)
     return -(-count // step) * step
@@ -377,14 +377,14 @@ def _tiles(lanes: np.ndarray, num_requests: int, workers: Sequence[_loop.Worker]
     """Lanes in tiles of nearly equal size, at least one for every worker where lanes are many enough."""
     on_cpu = workers[0].device.platform == "cpu"
     most, memory = (LANES_PER_TILE, TILE_BYTES) if on_cpu else (LANES_PER_ACCELERATOR_TILE, ACCELERATOR_TILE_BYTES)
-    widest = min(most, max(1, memory // (_BYTES_PER_REQUEST * _stepped_up(num_requests))))
+    widest = min(most, max(1, memory // (_BYTES_PER_REQUEST * stepped_up(num_requests))))
     tiles = max(-(-len(lanes) // widest), min(len(workers), -(-len(lanes) // 32)))
     return np.array_split(lanes, tiles)
 
 
 def _lanes_of_program(count: int, num_requests: int) -> int:
     """Lanes of the program that runs a tile of `count`."""
-    lanes = next((few for few in LANE_COUNTS if few >= count), _stepped_up(count))
+    lanes = next((few for few in LANE_COUNTS if few >= count), stepped_up(count))
     return lanes if lanes * num_requests * _BYTES_PER_REQUEST <= PADDED_BYTES else count
 
 

@@ -24,8 +24,17 @@ LANES_PER_TILE = 64
 """Lanes side by side on a core. Measured 2.8 microseconds a round and lane with 64 slots; 3.8 at 16, 3.0 at 32, 5.5 at
 256, whose slot arrays do not fit the cache."""
 
+LANE_COUNTS = (1, 8, 16, 32, LANES_PER_TILE)
+"""Lanes that programs for a core are compiled for; some of a tile may be empty. A round of 64 lanes takes twice as long
+as one of 16: empty lanes cost little beside the seconds to compile."""
+
 FIRST_SLOTS = 64
-"""Requests that an instance is first given slots for: compiling again, wider, takes seconds."""
+"""Requests that an instance is first given slots for, and transfers that a lane is: compiling again, wider, takes
+seconds."""
+
+FEW_NUMBERS = 64
+"""Numbers of a fleet so few are one per lane where any number of the fleets that run side by side differs: there are
+two programs, whichever differ."""
 
 TILE_BYTES = 256 << 20
 """Most memory of the state of one tile."""
@@ -33,8 +42,34 @@ TILE_BYTES = 256 << 20
 ROUNDS_PER_CHUNK = 1024
 """Rounds between two returns to the host, which looks at interrupts and lanes that do not move."""
 
-SUFFICED: dict[object, int] = {}
-"""Slots that lanes of a kind were found to need: where the next ones start."""
+
+@dataclass(frozen=True)
+class Room:
+    """What a lane has room for.
+
+    Attributes:
+        slots: requests at an instance.
+        transfers: KV transfers under way; 0 where no instance hands requests over.
+    """
+
+    slots: int
+    transfers: int
+
+    @classmethod
+    def first(cls, most: FleetShape) -> "Room":
+        """The room to try first, of lanes that are sure to fit `most`."""
+        transfers = next_width(FIRST_SLOTS, most.transfers) if most.transfers else 0
+        return cls(next_width(FIRST_SLOTS, most.slots), transfers)
+
+    def more(self, status: int, most: FleetShape) -> "Room":
+        """Four times the slots, or 16 times the transfers: those are looked at once or twice a round."""
+        if status == LaneStatus.SLOTS_EXCEEDED:
+            return Room(next_width(4 * self.slots, most.slots), self.transfers)
+        return Room(self.slots, next_width(16 * self.transfers, most.transfers))
+
+
+SUFFICED: dict[object, Room] = {}
+"""Room that lanes of a kind were found to need: where the next ones start."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +121,34 @@ class FleetRecords:
         """Those of some lanes."""
         return jax.tree.map(lambda column: column[places], self)
 
+    def first(self, num_requests: int) -> "FleetRecords":
+        """Those of the first requests of every lane."""
+        width = self.finish_s.shape[1]
+        if width == num_requests:
+            return self
+        cut = {
+            name: jax.tree.map(lambda column: column[:, :num_requests], getattr(self, name)) for name in _PER_REQUEST
+        }
+        return dataclasses.replace(self, **cut)
+
     @staticmethod
     def join(parts: "list[FleetRecords]") -> "FleetRecords":
         """Those of all parts, one after the other."""
         return jax.tree.map(lambda *columns: np.concatenate(columns), *parts)
 
+
+_PER_REQUEST = (
+    "first_scheduled_s",
+    "first_token_s",
+    "finish_s",
+    "given_up",
+    "known",
+    "preemptions",
+    "instance",
+    "decode_instance",
+    "sent_s",
+    "handover",
+)
 
 jax.tree_util.register_dataclass(
     FleetRecords, data_fields=[field.name for field in dataclasses.fields(FleetRecords)], meta_fields=[]
@@ -104,12 +162,14 @@ class FleetSet:
     Attributes:
         fleet: its numbers as NumPy arrays.
         requests: of L lanes, NumPy arrays `[L, N + 1]`.
-        shape: with slots that are enough for any lane; the lanes are run with fewer first.
+        shape: with room that is enough for any lane; the lanes are run with less first.
+        num_requests: of a lane; what comes after them in its columns never arrives.
     """
 
     fleet: Fleet
     requests: Requests
     shape: FleetShape
+    num_requests: int
 
 
 def simulate(
@@ -138,7 +198,7 @@ def simulate(
         first = 0
         for place in places:
             count = len(sets[place].requests.arrival_s)
-            found[place] = records.rows(slice(first, first + count))
+            found[place] = records.rows(slice(first, first + count)).first(sets[place].num_requests)
             first += count
     return [found[place] for place in range(len(sets))]
 
@@ -147,13 +207,15 @@ def _join(sets: list[FleetSet]) -> tuple[Fleet, tuple[int | None, ...], Requests
     """One fleet of the lanes of all, and the lane axes of its numbers: those that differ get one, in front."""
     lanes = [len(one.requests.arrival_s) for one in sets]
 
-    def equal(*values: np.ndarray) -> bool:
-        return all(np.array_equal(values[0], value) for value in values[1:])
-
-    fleets = [one.fleet for one in sets]
-    fleet = jax.tree.map(lambda *v: v[0] if equal(*v) else np.repeat(np.stack(v), lanes, axis=0), *fleets)
-    leaves = zip(*(jax.tree.leaves(one) for one in fleets), strict=True)
-    of_leaf = tuple(None if equal(*values) else 0 for values in leaves)
+    leaves = list(zip(*(jax.tree.leaves(one.fleet) for one in sets), strict=True))
+    differ = [any(not np.array_equal(values[0], value) for value in values[1:]) for values in leaves]
+    few = [any(differ) and np.size(values[0]) <= FEW_NUMBERS for values in leaves]
+    of_leaf = tuple(0 if one or small else None for one, small in zip(differ, few, strict=True))
+    joined = [
+        values[0] if axis is None else np.repeat(np.stack(values), lanes, axis=0)
+        for values, axis in zip(leaves, of_leaf, strict=True)
+    ]
+    fleet = jax.tree.unflatten(jax.tree.structure(sets[0].fleet), joined)
     return fleet, of_leaf, jax.tree.map(lambda *v: np.concatenate(v), *(one.requests for one in sets))
 
 
@@ -169,25 +231,28 @@ def _simulate_alike(
     count = len(requests.arrival_s)
     parts: list[FleetRecords] = []
     where: list[np.ndarray] = []
-    start = SUFFICED.get(kind, next_width(FIRST_SLOTS, shape.slots))
-    todo: dict[int, list[np.ndarray]] = {start: [np.arange(count)]}
+    todo: dict[Room, list[np.ndarray]] = {SUFFICED.get(kind, Room.first(shape)): [np.arange(count)]}
     stop = threading.Event()
 
-    def run(work: tuple[int, np.ndarray], worker: _loop.Worker) -> FleetRecords:
-        transfers = min(shape.transfers, 4 * work[0])
-        sized = dataclasses.replace(shape, slots=work[0], transfers=transfers)
-        return _run_tile(fleet, of_leaf, requests, sized, stop, work[1], worker)
+    def run(work: tuple[Room, np.ndarray], worker: _loop.Worker) -> FleetRecords:
+        room, lanes = work
+        sized = dataclasses.replace(shape, slots=room.slots, transfers=room.transfers)
+        return _run_tile(fleet, of_leaf, requests, sized, stop, lanes, worker)
 
     try:
         while todo:
-            slots, waiting = todo.popitem()
-            tiles = [(slots, tile) for tile in _tiles(np.concatenate(waiting), shape, slots, workers)]
+            room, waiting = todo.popitem()
+            tiles = [(room, tile) for tile in _tiles(np.concatenate(waiting), shape, room.slots, workers)]
             for (tried, tile), records in _loop.map_tiles(run, tiles, list(workers)):
-                crowded = records.status == LaneStatus.SLOTS_EXCEEDED
-                if crowded.any():
-                    wider = next_width(4 * tried, max(shape.slots, shape.transfers))
-                    todo.setdefault(wider, []).append(tile[crowded])
-                    SUFFICED[kind] = max(wider, SUFFICED.get(kind, wider))
+                crowded = np.zeros(len(tile), bool)
+                for status in (LaneStatus.SLOTS_EXCEEDED, LaneStatus.TRANSFERS_EXCEEDED):
+                    full = records.status == status
+                    if full.any():
+                        wider = tried.more(status, shape)
+                        todo.setdefault(wider, []).append(tile[full])
+                        before = SUFFICED.get(kind, wider)
+                        SUFFICED[kind] = Room(max(wider.slots, before.slots), max(wider.transfers, before.transfers))
+                    crowded |= full
                 parts.append(records.rows(~crowded))
                 where.append(tile[~crowded])
                 progress(int(np.sum(~crowded)))
@@ -216,18 +281,25 @@ def _run_tile(
 ) -> FleetRecords:
     with jax.enable_x64(True), jax.default_device(worker.device):
         mine = as_slice(lanes)
+        empty = next(few for few in LANE_COUNTS if few >= len(lanes)) - len(lanes)
+
+        def with_empty(values: np.ndarray) -> np.ndarray:
+            return np.pad(values[mine], ((0, empty), *[(0, 0)] * (values.ndim - 1)), "edge")
+
         leaves = [
-            jnp.asarray(leaf if axis is None else leaf[mine])
+            jnp.asarray(leaf if axis is None else with_empty(leaf))
             for leaf, axis in zip(jax.tree.leaves(fleet), of_leaf, strict=True)
         ]
         fleet = jax.tree.unflatten(jax.tree.structure(fleet), leaves)
-        requests = jax.tree.map(lambda column: jnp.asarray(column[mine]), requests)
+        columns = jax.tree.map(with_empty, requests)
+        columns.arrival_s[len(lanes) :] = np.inf  # nobody arrives at an empty lane
+        requests = jax.tree.map(jnp.asarray, columns)
         state = _start(fleet, requests, shape, of_leaf)
         key = (shape, of_leaf, jax.tree.structure((fleet, requests)), requests.arrival_s.shape)
         shapes = tuple(leaf.shape for leaf in leaves)
         advance = functools.partial(_advance, shape=shape, of_leaf=of_leaf)
         chunk = PROGRAMS.program((*key, shapes), advance, (state, fleet, requests), worker.device)
-        rounds, stuck = 0, np.zeros(len(lanes), bool)
+        rounds = 0
         before = _position(state)
         while True:
             if stop.is_set():
@@ -240,7 +312,7 @@ def _run_tile(
             before = now
             if np.all(done | stuck):
                 waiting = np.asarray(state.ended) < np.isfinite(np.asarray(requests.arrival_s)).sum(axis=1)
-                return _records(state, shape, rounds, waiting)
+                return _records(state, shape, rounds, waiting).rows(slice(len(lanes)))
 
 
 def _axes(fleet: Fleet, of_leaf: tuple[int | None, ...]) -> Any:

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxsim._arrays import add_each, first_least, put, put_add, put_min, select, take
-from jaxsim._status import RequestStatus
+from jaxsim._status import LaneStatus, RequestStatus
 from jaxsim.engine.fleet import composing, ending, failing, handover, switching, transfers
 from jaxsim.engine.fleet.lane import Here, Lane
 from jaxsim.engine.fleet.shape import FleetShape
@@ -249,7 +249,9 @@ def compose(lane: Lane, state: State, instance: Instance, here: Here) -> tuple[S
         state,
         doing=select(closes & ~closed.again, NEXT, state.doing),
         preempted=preempted & is_composing & ~closes,
-        exceeded=select((state.exceeded == 0) & done.exceeded, 1, state.exceeded),
+        exceeded=select(
+            (state.exceeded == LaneStatus.OK) & done.exceeded, int(LaneStatus.SLOTS_EXCEEDED), state.exceeded
+        ),
     ), instance
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 
 from jaxsim._arrays import put, select, take
+from jaxsim._status import LaneStatus
 from jaxsim.engine.fleet import ending, handover, switching
 from jaxsim.engine.fleet.lane import Lane
 from jaxsim.engine.fleet.state import ENDING, NEXT, UNIFIED, State
@@ -28,7 +29,9 @@ def grant(lane: Lane, state: State) -> State:
     passed, exceeded = handover.start(
         state.handover, lane.fleet.network, lane.shape, target, source, tokens, fits, looks, state.now_s
     )
-    state = replace(state, handover=passed, exceeded=select((state.exceeded == 0) & exceeded, 1, state.exceeded))
+    full = (state.exceeded == LaneStatus.OK) & exceeded
+    code = select(full, int(LaneStatus.TRANSFERS_EXCEEDED), state.exceeded)
+    state = replace(state, handover=passed, exceeded=code)
     if state.away is not None:
         moving = put(state.away.transit, select(fits, request, lane.none), jnp.int32(2))
         state = replace(state, away=replace(state.away, transit=moving))
