@@ -45,6 +45,7 @@ examples:
   jaxsim run examples/chat.yaml --set workload.arrivals.rate=6 --set scheduler.max_num_seqs=64
   jaxsim run examples/chat.yaml --precision ttft_s.p99=2% --precision slo_attainment=0.5%
   jaxsim run examples/chat.yaml --sensitivity-to-clock
+  jaxsim run examples/chat.yaml --percentile p99.9
   jaxsim run examples/chat.yaml --seeds 100000 --out results --resume      # goes on after it was killed
   jaxsim run examples/chat.yaml --coordinator 10.0.0.1:9000 --num-processes 2 --process-id 0
 
@@ -67,6 +68,14 @@ def add_to(commands: Any) -> None:
         default=[],
         help="in place of --seeds: cut the warm-up and simulate until the 95%% interval of a statistic is at most this "
         "wide to each side, such as ttft_s.p99=2%%; the cost is told before; may be repeated",
+    )
+    parser.add_argument(
+        "--percentile",
+        metavar="P",
+        type=_percentile,
+        action="append",
+        default=[],
+        help="a percentile of every latency to report beside the usual ones, such as p99.9; may be repeated",
     )
     parser.add_argument(
         "--horizon",
@@ -146,6 +155,7 @@ def _execute(args: argparse.Namespace) -> int:
 
 
 def _simulate(scenario: "Scenario", args: argparse.Namespace, progress: Progress) -> "tuple[Result, None]":
+    from jaxsim.metrics.summary import LATENCIES
     from jaxsim.simulate import run
 
     # with --resume and --coordinator the table is read back from --out
@@ -158,6 +168,7 @@ def _simulate(scenario: "Scenario", args: argparse.Namespace, progress: Progress
         out=args.out,
         requests_format=args.requests,
         resume=args.resume,
+        percentiles=dict.fromkeys(LATENCIES, args.percentile),
     )
     return result, None
 
@@ -261,6 +272,14 @@ def _devices(text: str) -> int | str:
         raise argparse.ArgumentTypeError(f"must be auto or a whole number, 1 or greater, not {text!r}") from None
 
 
+def _percentile(text: str) -> str:
+    from jaxsim.specs.slo import quantile_of
+
+    if quantile_of(text) is None:
+        raise argparse.ArgumentTypeError(f"must be a percentile, such as p99.9, not {text!r}")
+    return text
+
+
 def _address(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not (host and colon and port.isdecimal() and 0 < int(port) < 65536):
@@ -288,6 +307,8 @@ def _check(args: argparse.Namespace) -> None:
         raise ValueError(
             "--resume and --coordinator cannot be used with --sensitivity-to-clock; see jaxsim sensitivity"
         )
+    if args.precision and args.percentile:
+        raise ValueError("--percentile cannot be used with --precision, which reports what it is asked for")
     if args.precision and args.seeds:
         raise ValueError("--seeds and --precision exclude each other: --precision finds the number of seeds")
     if args.precision and (args.resume or args.coordinator):

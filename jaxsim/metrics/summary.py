@@ -31,7 +31,7 @@ Percentiles = Mapping[str, Collection[str]]
 
 NO_MORE: Percentiles = MappingProxyType({})
 
-_ORDER = ("ttft_s", "tpot_s", "itl_s", "e2e_s", "queue_s", *HANDOVER_METRICS)
+LATENCIES = ("ttft_s", "tpot_s", "itl_s", "e2e_s", "queue_s", *HANDOVER_METRICS)
 
 
 def summarise(
@@ -65,7 +65,7 @@ def summarise(
     """
     clusters = Clusters(sums, batches, seeds_per_cluster)
     latencies = {**_distributions(clusters, pools, pool_error), "itl_s": _gaps(clusters, gaps, gap_error)}
-    latencies = {metric: latencies[metric] for metric in _ORDER if metric in latencies}
+    latencies = {metric: latencies[metric] for metric in LATENCIES if metric in latencies}
     tables = {metric: of.summary(_percentiles(slo, metric, more), confidence) for metric, of in latencies.items()}
 
     whole = {metric: of for metric, of in tables.items() if metric not in BREAKDOWN}  # parts say it themselves
@@ -136,7 +136,7 @@ def summarise_class(
     return {
         **{
             metric: latencies[metric].summary(_percentiles(slo, metric, more), confidence)
-            for metric in _ORDER
+            for metric in LATENCIES
             if metric in latencies
         },
         **_goodput(served if slo.thresholds else NO_GOODPUT),
@@ -167,8 +167,8 @@ def _gaps(clusters: Clusters, gaps: BinnedPool, gap_error: float) -> Distributio
 def check_percentiles(more: Percentiles) -> None:
     """A ValueError unless these are percentiles of latencies that a run has."""
     for metric, names in more.items():
-        if metric not in _ORDER:
-            raise ValueError(f"percentiles must be of {', '.join(_ORDER)}, not of {metric!r}")
+        if metric not in LATENCIES:
+            raise ValueError(f"percentiles must be of {', '.join(LATENCIES)}, not of {metric!r}")
         for name in names:
             if quantile_of(name) is None:
                 raise ValueError(f"percentiles of {metric} must be such as p99.9, not {name!r}")

@@ -25,7 +25,6 @@ _METRICS = {
     "transfer_s": "  transfer",
     "queue_decode_s": "  queue for decode",
 }
-_STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 _MANY = 1000
 """Columns, more than any table here needs."""
 
@@ -55,12 +54,13 @@ def print_summary(summary: Mapping[str, Any], console: Console | None = None) ->
 def _wide_latencies(summary: Mapping[str, Any]) -> Table:
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("")
-    for statistic in _STATISTICS:
+    statistics = _statistics(summary)
+    for statistic in statistics:
         table.add_column(_heading(statistic), justify="right", no_wrap=True)
     for metric, of in _latencies(summary):
         scale, unit = time_unit(of["mean"])
         label = Text(f"{_METRICS[metric]} ({unit})" if of["count"] else f"{_METRICS[metric]}")
-        table.add_row(label, *(_cell(of, statistic, scale) for statistic in _STATISTICS))
+        table.add_row(label, *(_cell(of, statistic, scale) for statistic in statistics))
     return table
 
 
@@ -71,7 +71,7 @@ def _narrow_latencies(summary: Mapping[str, Any]) -> Table:
     table.add_column(justify="right", style="dim", overflow="fold")
     for metric, of in _latencies(summary):
         scale, unit = time_unit(of["mean"])
-        for statistic in ("mean", "p99") if metric in BREAKDOWN else _STATISTICS:
+        for statistic in ("mean", "p99") if metric in BREAKDOWN else _statistics(summary):
             value = "-" if of[statistic] is None else f"{figure(of[statistic] / scale)} {unit}"
             table.add_row(f"{_METRICS[metric]} {_heading(statistic)}", value, span(of[f"{statistic}_ci"], scale))
     return table
@@ -79,6 +79,13 @@ def _narrow_latencies(summary: Mapping[str, Any]) -> Table:
 
 def _latencies(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     return ((metric, summary[metric]) for metric in _METRICS if metric in summary)
+
+
+def _statistics(summary: Mapping[str, Any]) -> list[str]:
+    """The mean, and the percentiles that every latency has, ascending."""
+    every = [of for _, of in _latencies(summary)]
+    percentiles = [name for name in every[0] if quantile_of(name) and all(name in of for of in every)]
+    return ["mean", *sorted(percentiles, key=lambda name: quantile_of(name) or 0)]
 
 
 def _cell(of: Mapping[str, Any], statistic: str, scale: float) -> Text:

@@ -44,6 +44,8 @@ Run = Callable[..., Result]
         "run s.yaml --precision ttft_s.p99=200%",
         "run s.yaml --precision ttft.p=2%",
         "run s.yaml --precision ttft_s.p99=2% --seeds 3",
+        "run s.yaml --percentile 99",
+        "run s.yaml --percentile p99.9 --precision ttft_s.p99=2%",
         "run s.yaml --horizon steady",
         "run s.yaml --out s.yaml",
         "run s.yaml --out s.yaml/results",

@@ -47,6 +47,16 @@ def test_without_out_it_only_prints(file: Path, tmp_path: Path, capsys: pytest.C
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_percentiles_that_are_asked_for(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["run", str(file), "--percentile", "p99.9", "--percentile", "p10"]
+    assert main([*line, "--json"]) == 0
+    ttft = json.loads(capsys.readouterr().out)["ttft_s"]
+    assert ttft["p10"] <= ttft["p50"] <= ttft["p99"] <= ttft["p99.9"] and len(ttft["p99.9_ci"]) == 2
+    assert main(line) == 0
+    names = [row.split()[1] for row in capsys.readouterr().out.splitlines() if row.startswith("E2E")]
+    assert names == ["mean", "P10", "P50", "P90", "P95", "P99", "P99.9"]
+
+
 def test_parquet_holds_what_csv_holds(file: Path, tmp_path: Path) -> None:
     for requests in ("csv", "parquet"):
         assert main(["run", str(file), "--out", str(tmp_path / requests), "--requests", requests]) == 0
