@@ -29,6 +29,14 @@ def test_command(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert main([str(tmp_path) if word == "results" else word for word in words]) == 0
 
 
+def test_the_table_is_what_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["run", "examples/chat.yaml"]) == 0
+    printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.rstrip().splitlines())
+    assert blocks("text") == [printed + "\n"]
+
+
 def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), target

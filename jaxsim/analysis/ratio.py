@@ -5,7 +5,7 @@ those that could not be best are not simulated. A coarse look at the others find
 further ones find that of the best. A short run reads low, by one over its length: its first half reads lower still, and
 by as much the rate is corrected. What gives way first in each fleet is looked up in its requests (`saturation`).
 
-Compiling takes longer than simulating, so every look has as many lanes of as many requests: all run the same program.
+Compiling takes longer than simulating, so every seed of every look has as many requests: all run the same program.
 """
 
 import math
@@ -42,7 +42,7 @@ _FAN = (0.9, 0.97, 1.04, 1.11)
 """Rates of later looks, of what was found before."""
 _SEEDS = 4
 _AT_ONCE = 2
-"""Fleets that are looked at together: lanes of a single one would be another program."""
+"""Fleets that are looked at together."""
 _LEAST_REQUESTS = 1000
 _STAYS = 4.0
 """Length of a seed, in mean stays of a request at the limit of the fleet that bears the most."""
@@ -162,11 +162,10 @@ class _Search:
     looks: int = 0
     incomplete: bool = False
     bias: float = 0.0
-    splits: Sequence[Split] = ()
 
     def best_of(self, splits: Sequence[Split], colocated: bool) -> list[RatioPoint]:
         """The colocated fleets or the others, of splits that bear ever less in the mean; the best looked at closely."""
-        self.splits = waiting = [split for split in splits if split.is_colocated == colocated]
+        waiting = [split for split in splits if split.is_colocated == colocated]
         self.size = self.least_size
         if self.steady and waiting:
             self.size = max(self.size, _LEAST_REQUESTS, round(_STAYS * waiting[0].in_service))
@@ -242,14 +241,12 @@ class _Search:
         self.bias = max(self.bias, bias)
 
     def _look(self, splits: Sequence[Split], rates: Sequence[Sequence[float]], turn: int) -> list[list[_Run]]:
-        """Each split at its rates, all side by side, with other seeds each turn; another like it fills a gap."""
-        like = [split for split in self.splits if split.num_instances == splits[0].num_instances]
-        missing = ([split for split in like if split not in splits] or like)[: _AT_ONCE - len(splits)]
-        pairs = [
-            *zip(splits, rates, strict=True),
-            *((split, [_COARSE[0] * split.bound_per_s] * len(rates[0])) for split in missing),
+        """Each split at its rates, all side by side, with other seeds each turn."""
+        scenarios = [
+            self._sized(at_rate(split.scenario, rate), turn)
+            for split, some in zip(splits, rates, strict=True)
+            for rate in some
         ]
-        scenarios = [self._sized(at_rate(split.scenario, rate), turn) for split, some in pairs for rate in some]
         each = len(rates[0])
         left = 0.8**self.looks  # of the way, with who knows how many looks to go
         results = run_many(scenarios, keep_requests=True, progress=part_of(self.progress, 1 - left, 0.2 * left))

@@ -47,6 +47,10 @@ class Programs:
                 self.compile_seconds += time.perf_counter() - start
             return self._compiled[*key, device]
 
+    def has(self, key: tuple[object, ...], device: jax.Device) -> bool:
+        """Whether `program` would not have to compile."""
+        return (*key, device) in self._compiled
+
     def clear(self) -> None:
         """Drop every program, and what JAX has compiled besides; those that run now live until they have ended."""
         self._compiled.clear()

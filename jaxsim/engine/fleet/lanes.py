@@ -281,7 +281,15 @@ def _run_tile(
 ) -> FleetRecords:
     with jax.enable_x64(True), jax.default_device(worker.device):
         mine = as_slice(lanes)
-        empty = next(few for few in LANE_COUNTS if few >= len(lanes)) - len(lanes)
+        kind = (
+            shape,
+            of_leaf,
+            jax.tree.structure((fleet, requests)),
+            requests.arrival_s.shape[1],
+            _shapes(fleet, of_leaf),
+        )
+        width = _lanes_of_program(kind, len(lanes), worker.device)
+        empty = width - len(lanes)
 
         def with_empty(values: np.ndarray) -> np.ndarray:
             return np.pad(values[mine], ((0, empty), *[(0, 0)] * (values.ndim - 1)), "edge")
@@ -295,10 +303,8 @@ def _run_tile(
         columns.arrival_s[len(lanes) :] = np.inf  # nobody arrives at an empty lane
         requests = jax.tree.map(jnp.asarray, columns)
         state = _start(fleet, requests, shape, of_leaf)
-        key = (shape, of_leaf, jax.tree.structure((fleet, requests)), requests.arrival_s.shape)
-        shapes = tuple(leaf.shape for leaf in leaves)
         advance = functools.partial(_advance, shape=shape, of_leaf=of_leaf)
-        chunk = PROGRAMS.program((*key, shapes), advance, (state, fleet, requests), worker.device)
+        chunk = PROGRAMS.program((*kind, width), advance, (state, fleet, requests), worker.device)
         rounds = 0
         before = _position(state)
         while True:
@@ -313,6 +319,19 @@ def _run_tile(
             if np.all(done | stuck):
                 waiting = np.asarray(state.ended) < np.isfinite(np.asarray(requests.arrival_s)).sum(axis=1)
                 return _records(state, shape, rounds, waiting).rows(slice(len(lanes)))
+
+
+def _shapes(fleet: Fleet, of_leaf: tuple[int | None, ...]) -> tuple[tuple[int, ...], ...]:
+    """Of the numbers of one lane."""
+    leaves = zip(jax.tree.leaves(fleet), of_leaf, strict=True)
+    return tuple(np.shape(leaf) if axis is None else np.shape(leaf)[1:] for leaf, axis in leaves)
+
+
+def _lanes_of_program(kind: tuple[object, ...], count: int, device: jax.Device) -> int:
+    """Lanes of the program that runs `count`: the fewest, or more if that is compiled; a lone one is not worth it."""
+    enough = [few for few in LANE_COUNTS if few >= count]
+    compiled = (few for few in enough if count > 1 and PROGRAMS.has((*kind, few), device))
+    return next(compiled, enough[0])
 
 
 def _axes(fleet: Fleet, of_leaf: tuple[int | None, ...]) -> Any:

@@ -59,7 +59,7 @@ class VllmV0(AbstractPolicy):
             admit=select(admits, head.known, 0),
             admit_blocks=needed,
             victim=victim,
-            closes=~admits & (victim == view.running.shape[0]),
+            closes=(~admits | (view.num_waiting <= 1)) & (victim == view.running.shape[0]),
             rank=view.rank,
             memory=view.memory,
         )
