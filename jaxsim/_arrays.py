@@ -6,6 +6,7 @@ because the plain form was measured to be slower (`benchmarks/README.md` has the
 * `phase`    keeps a group of operations one compiled kernel;
 * `take`, `put`, `put_min`, `put_add`   touch one element of a column, in bounds, without a batched gather;
 * `rarely`   skips an expensive pass unless some lane of the batch needs it;
+* `first_there`, `first_least`   find a place without a reduction of pairs;
 * `select`   is `where` without the nested call;
 * `rounded`  keeps a product from being fused into a following sum.
 
@@ -218,7 +219,7 @@ def first_slot(there: jax.Array) -> jax.Array:
 
 def first_there(there: jax.Array) -> jax.Array:
     """The first place, int32, of a bool array where it is true; 0 where nowhere. `argmax` is a reduction of pairs, a
-    scalar loop of calls in XLA: a round of fleets takes a tenth longer."""
+    scalar loop in XLA: 16 against 4 microseconds for 64 lanes of 64 places (equal for 8 places)."""
     size = there.shape[-1]
     place = jnp.min(select(there, jnp.arange(size, dtype=jnp.int32), jnp.int32(size)))
     return select(place == size, 0, place)

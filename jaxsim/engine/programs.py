@@ -12,8 +12,8 @@ _MAPPINGS = Path("/proc/self/maps")
 _MOST_MAPPINGS = Path("/proc/sys/vm/max_map_count")
 
 _SHARE_OF_MAPPINGS = 0.5
-"""Of the memory mappings that Linux allows a process. A program takes about 250 and what is compiled around it as many,
-so a process dies of some 150 structures where 65,530 are allowed; the other half is left for what else compiles."""
+"""Of the memory mappings that Linux allows a process. A structure takes about 250 with what is compiled around its
+program, so a process dies of some 260 where 65,530 are allowed; the other half is left for what else compiles."""
 
 
 class Programs:

@@ -25,8 +25,8 @@ LANES_PER_TILE = 64
 256, whose slot arrays do not fit the cache."""
 
 LANE_COUNTS = (1, 8, 16, 32, LANES_PER_TILE)
-"""Lanes that programs for a core are compiled for; some of a tile may be empty. A round of 64 lanes takes twice as long
-as one of 16: empty lanes cost little beside the seconds to compile."""
+"""Lanes that programs for a core are compiled for; some of a tile may be empty. A round of 64 lanes takes 2.3 times
+as long as one of 16: empty lanes cost little beside the seconds to compile."""
 
 FIRST_SLOTS = 64
 """Requests that an instance is first given slots for, and transfers that a lane is: compiling again, wider, takes
@@ -62,7 +62,7 @@ class Room:
         return cls(next_width(FIRST_SLOTS, most.slots), transfers)
 
     def more(self, status: int, most: FleetShape) -> "Room":
-        """Four times the slots, or 16 times the transfers: those are looked at once or twice a round."""
+        """Four times the slots, or 16 times the transfers, which fewer passes of a round go over."""
         if status == LaneStatus.SLOTS_EXCEEDED:
             return Room(next_width(4 * self.slots, most.slots), self.transfers)
         return Room(self.slots, next_width(16 * self.transfers, most.transfers))
