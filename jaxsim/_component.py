@@ -28,7 +28,8 @@ def component(cls: type[T]) -> type[T]:
     """
     frozen = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     hints = typing.get_type_hints(frozen)
-    names = [field.name for field in dataclasses.fields(frozen)]  # type: ignore[arg-type]
+    assert dataclasses.is_dataclass(frozen)
+    names = [field.name for field in dataclasses.fields(frozen)]
     static = [name for name in names if _is_static(hints[name])]
     leaves = [name for name in names if name not in static]
 
@@ -70,10 +71,11 @@ def as_arrays(owner: T) -> T:
         is_float = hint is float or float in typing.get_args(hint)
         return np.asarray(value, np.float64 if is_float else np.int32) if _is_number(value) else value
 
+    assert dataclasses.is_dataclass(owner)
     hints = typing.get_type_hints(type(owner))
-    leaves = [f.name for f in dataclasses.fields(owner) if not _is_static(hints[f.name])]  # type: ignore[arg-type]
+    leaves = [f.name for f in dataclasses.fields(owner) if not _is_static(hints[f.name])]
     copy = object.__new__(type(owner))
-    for field in dataclasses.fields(owner):  # type: ignore[arg-type]
+    for field in dataclasses.fields(owner):
         value = getattr(owner, field.name)
         object.__setattr__(copy, field.name, array(hints[field.name], value) if field.name in leaves else value)
     return copy

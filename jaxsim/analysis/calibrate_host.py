@@ -125,7 +125,9 @@ def calibrate_host(
         )
 
     def at(host_s: float) -> tuple[AbstractLatency, ValidationAnswer]:
-        latency = dataclasses.replace(groups[0].latency, host_s=host_s)  # type: ignore[type-var]
+        latency = groups[0].latency
+        assert dataclasses.is_dataclass(latency)
+        latency = dataclasses.replace(latency, host_s=host_s)
         cluster = dataclasses.replace(scenario.cluster, instances=(dataclasses.replace(groups[0], latency=latency),))
         answer = validate(dataclasses.replace(scenario, cluster=cluster), measured, warmup_requests=warmup_requests)
         return latency, answer

@@ -27,7 +27,8 @@ def latency_yaml(latency: AbstractLatency, comments: Sequence[str], beside: Path
         beside: the folder of the file, to which paths are relative.
     """
     given: dict[str, Any] = {}
-    for field in dataclasses.fields(latency):  # type: ignore[arg-type]
+    assert dataclasses.is_dataclass(latency)
+    for field in dataclasses.fields(latency):
         value = getattr(latency, field.name)
         if field.name == "kind" or field.default is dataclasses.MISSING or value != field.default:
             given[field.name] = _named(value)

@@ -233,7 +233,7 @@ def queueing(
         simulated["throughput_requests_per_s"] = summary["throughput_requests_per_s"]
     warnings = [
         f"group {place}: {scheduler} may keep prompts and decodes apart, which the closed forms do not know"
-        for place, scheduler in enumerate(instance.scheduler.kind for instance in scenario.cluster.instances)  # type: ignore[attr-defined]
+        for place, scheduler in enumerate(instance.scheduler.kind for instance in scenario.cluster.instances)
         if scheduler not in ("vllm_v1", "sarathi")
     ]
     if mix.rate_per_s >= limit:

@@ -104,14 +104,16 @@ def _faster(scenario: Scenario, factor: float, change: Callable[[Arrivals, float
 
 def _at_scaled_rate(arrivals: Arrivals, factor: float) -> Arrivals:
     """Rates times `factor`; how long a rate lasts stays. Only what has no rates (bursts) gets shorter intervals."""
-    names = [field.name for field in dataclasses.fields(arrivals)]  # type: ignore[arg-type]
+    assert dataclasses.is_dataclass(arrivals)
+    names = [field.name for field in dataclasses.fields(arrivals)]
     rates = [name for name in names if name in ("rate", "rates") or name.startswith("rate_")]
     return _scaled(arrivals, factor, rates) if rates else _in_faster_time(arrivals, factor)
 
 
 def _in_faster_time(arrivals: Arrivals, factor: float) -> Arrivals:
     """Everything per second times `factor`, every duration divided by it."""
-    names = [field.name for field in dataclasses.fields(arrivals)]  # type: ignore[arg-type]
+    assert dataclasses.is_dataclass(arrivals)
+    names = [field.name for field in dataclasses.fields(arrivals)]
     faster = [n for n in names if n in ("rate", "rates", "switch_rates") or n.startswith("rate_")]
     shorter = [n for n in names if n.endswith("_s")]
     return _scaled(_scaled(arrivals, factor, faster), 1 / factor, shorter)
@@ -122,7 +124,8 @@ def _scaled(arrivals: Arrivals, factor: float, names: list[str]) -> Arrivals:
         return tuple(part * factor for part in value) if isinstance(value, tuple) else value * factor
 
     values = {name: scaled(getattr(arrivals, name)) for name in names}
-    return dataclasses.replace(arrivals, **values)  # type: ignore[type-var]
+    assert dataclasses.is_dataclass(arrivals)
+    return dataclasses.replace(arrivals, **values)
 
 
 def _tighter(slo: Slo, factor: float) -> Slo:

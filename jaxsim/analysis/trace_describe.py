@@ -119,11 +119,8 @@ class TraceAnswer(Answer):
             "dispersion": {f"{window:g}": index for window, index in self.dispersion.items()},
             "peak_per_s": {f"{window:g}": rate for window, rate in self.peak_per_s.items()},
             "correlation": self.correlation,
-            "gap_ks": {fit.arrivals.kind: fit.ks for fit in self.gap_fits},  # type: ignore[attr-defined]
-            "length_ks": {
-                name: {fit.lengths.kind: fit.ks for fit in fits}  # type: ignore[attr-defined]
-                for name, fits in self.length_fits.items()
-            },
+            "gap_ks": {fit.arrivals.kind: fit.ks for fit in self.gap_fits},
+            "length_ks": {name: {fit.lengths.kind: fit.ks for fit in fits} for name, fits in self.length_fits.items()},
             "prefixes": dataclasses.asdict(self.prefixes) if self.prefixes else None,
             "classes": dict(self.classes),
             "sessions": self.sessions,
@@ -134,10 +131,10 @@ class TraceAnswer(Answer):
         found = []
         if self.span_s and self.trace.arrival_s is not None:
             gap = self.gap_fits[0]
-            found.append(_row("gap (s)", np.diff(self.trace.arrival_s), gap.arrivals.kind, gap.ks))  # type: ignore[attr-defined]
+            found.append(_row("gap (s)", np.diff(self.trace.arrival_s), gap.arrivals.kind, gap.ks))
         for name, fits in self.length_fits.items():
             label = f"{name.removesuffix('_tokens')} (tokens)"
-            found.append(_row(label, getattr(self.trace, name), fits[0].lengths.kind, fits[0].ks))  # type: ignore[attr-defined]
+            found.append(_row(label, getattr(self.trace, name), fits[0].lengths.kind, fits[0].ks))
         return found
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -149,7 +146,7 @@ class TraceAnswer(Answer):
             label = name.removesuffix("_tokens")
             tokens = np.sort(getattr(self.trace, name))
             ax.step(tokens, np.arange(1, len(tokens) + 1) / len(tokens), where="post", color=colour, label=label)
-            kind = fits[0].lengths.kind  # type: ignore[attr-defined]
+            kind = fits[0].lengths.kind
             fitted = quantiles(fits[0].lengths.tokens(), 1000)
             share = np.arange(1, 1001) / 1000
             ax.plot(fitted, share, "--", color=colour, label=f"{kind}, KS {fits[0].ks:.2f}")

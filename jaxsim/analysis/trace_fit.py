@@ -59,10 +59,10 @@ class TraceFitAnswer(Answer):
         if self.arrival_fits:
             chosen = self.arrival_fits[0]
             found.append(
-                f"Arrivals: {chosen.arrivals.kind}; gaps KS {chosen.gap_ks:.2f}, "  # type: ignore[attr-defined]
+                f"Arrivals: {chosen.arrivals.kind}; gaps KS {chosen.gap_ks:.2f}, "
                 f"index of dispersion off by {math.expm1(chosen.dispersion_error):.0%} on average."
             )
-        names = {name: f"{fit.lengths.kind} (KS {fit.ks:.2f})" for name, fit in self.length_fits.items()}  # type: ignore[attr-defined]
+        names = {name: f"{fit.lengths.kind} (KS {fit.ks:.2f})" for name, fit in self.length_fits.items()}
         closest = f"prompt {names['prompt_tokens']}, output {names['output_tokens']}"
         if isinstance(self.workload.lengths, Pairs):
             found.append(
@@ -80,16 +80,13 @@ class TraceFitAnswer(Answer):
             "path": self.path,
             "arrivals": [
                 {
-                    "kind": fit.arrivals.kind,  # type: ignore[attr-defined]
+                    "kind": fit.arrivals.kind,
                     "gap_ks": fit.gap_ks,
                     "dispersion_error": fit.dispersion_error,
                 }
                 for fit in self.arrival_fits
             ],
-            "lengths": {
-                name: {"kind": fit.lengths.kind, "ks": fit.ks}  # type: ignore[attr-defined]
-                for name, fit in self.length_fits.items()
-            },
+            "lengths": {name: {"kind": fit.lengths.kind, "ks": fit.ks} for name, fit in self.length_fits.items()},
         }
 
     @property

@@ -22,6 +22,8 @@ class Piece(NamedTuple):
 class AbstractLatency(abc.ABC):
     """Seconds of one engine iteration as a function of its batch."""
 
+    kind: str
+    """Its name in a scenario."""
     terms: ClassVar[tuple[str, ...]]
     """Names of the batch terms the model reads (see `jaxsim.latency.terms`)."""
 

@@ -14,6 +14,8 @@ from jaxsim.engine.fleet.routing import RouterView as RouterView
 class AbstractRouter(abc.ABC):
     """Chooses the instance of every request when it arrives."""
 
+    kind: str
+    """Its name in a scenario."""
     needs: ClassVar[frozenset[str]] = frozenset()
     """What it looks at that costs a look at every running request: `left` (tokens left), `blocks` (in use)."""
     by_session: ClassVar[bool] = False

@@ -169,6 +169,8 @@ class AbstractPolicy(abc.ABC):
     """Whether preempted requests go to the tail of the queue instead of its front."""
     gives_up: ClassVar[bool] = False
     """Whether some plans give a request up."""
+    kind: str
+    """Its name in a scenario."""
     queue_order: str
     max_num_seqs: int
 

@@ -16,6 +16,9 @@ class Arrivals(abc.ABC):
     A new process is one file with one component of this kind, and one line in this folder's `__init__`.
     """
 
+    kind: str
+    """Its name in a scenario."""
+
     @property
     @abc.abstractmethod
     def rate_per_s(self) -> float:

@@ -14,6 +14,9 @@ class JointLengths(abc.ABC):
     A new one is one file with one component of this kind, and one line in this folder's `__init__`.
     """
 
+    kind: str
+    """Its name in a scenario."""
+
     @abc.abstractmethod
     def tokens(self) -> Partial:
         """A function of two independent uniforms in (0, 1), float64 `[n]` each, to `(prompt, output)`, int32 `[n]`."""

@@ -21,6 +21,8 @@ class Lengths(abc.ABC):
     which has the fields `min` and `max`, and one line in this folder's `__init__`.
     """
 
+    kind: str
+    """Its name in a scenario."""
     min: int
     max: int
 
