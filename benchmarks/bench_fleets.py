@@ -14,13 +14,10 @@ from unittest import mock
 
 import numpy as np
 from machine import Timer, describe, pin
-from reference import Reference
+from reference import Reference, job_of
 
-from jaxsim import parse_scenario
-from jaxsim._loop import workers
 from jaxsim.cli.process import settle
 from jaxsim.cluster import streams
-from jaxsim.job import Job
 
 ONE_TO_EIGHT_ASKED = 3.3
 SPREAD_ASKED = 1.5
@@ -75,9 +72,7 @@ def main() -> None:
     cases |= {f"{p} prefill, {d} decode": disaggregated(p, d, args.seeds) for p, d in ((1, 1), (3, 5), (24, 40))}
     places, cost_us = np.arange(args.seeds), {}
     for name, data in cases.items():
-        scenario = parse_scenario(data)
-        job = Job(scenario, scenario.workload.draw(places), workers())
-        timer = Timer()
+        job, timer = job_of(data), Timer()
         with mock.patch.object(streams, "can_serve", lambda fleet: False):
             _, _, first = job.simulate(places, lambda share: None)
             job.simulate(places, lambda share: None)

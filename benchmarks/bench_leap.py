@@ -10,12 +10,9 @@ import argparse
 
 import numpy as np
 from machine import Timer, describe, pin
-from reference import Reference
+from reference import Reference, job_of
 
-from jaxsim import parse_scenario
-from jaxsim._loop import workers
 from jaxsim.cli.process import settle
-from jaxsim.job import Job
 
 ASKED = 5.0
 
@@ -39,8 +36,7 @@ def main() -> None:
             "prompt_tokens": {"kind": "uniform", "min": 50, "max": 350},
             "output_tokens": {"kind": "uniform", "min": 100, "max": 300},
         }
-        scenario = parse_scenario(data)
-        job = Job(scenario, scenario.workload.draw(places), workers())
+        job = job_of(data)
         runs[name] = job, Timer(), job.simulate(places, lambda share: None)  # compiles
     (leap_table, leap_totals, _), (step_table, step_totals, _) = (found for _, _, found in runs.values())
     np.testing.assert_allclose(leap_table.finish_s, step_table.finish_s, rtol=1e-9)

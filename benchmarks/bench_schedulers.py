@@ -13,12 +13,9 @@ from typing import Any
 
 import numpy as np
 from machine import Timer, describe, pin
-from reference import Reference
+from reference import Reference, job_of
 
-from jaxsim import parse_scenario
-from jaxsim._loop import workers
 from jaxsim.cli.process import settle
-from jaxsim.job import Job
 
 COMPILE_ASKED_S = 15.0
 ASYNCHRONOUS_ASKED = 0.7
@@ -40,14 +37,6 @@ SCHEDULERS: dict[str, dict[str, Any]] = {
 }
 
 
-def job_of(scheduler: dict[str, Any], seeds: int) -> Job:
-    """The reference workload under a scheduler."""
-    data = Reference().scenario(seeds)
-    data["cluster"]["instances"][0]["scheduler"] = scheduler
-    scenario = parse_scenario(data)
-    return Job(scenario, scenario.workload.draw(np.arange(seeds)), workers())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=128)
@@ -60,7 +49,9 @@ def main() -> None:
     places = np.arange(args.seeds)
     rates = {}
     for name, scheduler in SCHEDULERS.items():
-        job, first, timer = job_of(scheduler, args.seeds), Timer(), Timer()
+        data = Reference().scenario(args.seeds)
+        data["cluster"]["instances"][0]["scheduler"] = scheduler
+        job, first, timer = job_of(data), Timer(), Timer()
         with first:
             table, _, _ = job.simulate(places, lambda share: None)
         job.simulate(places, lambda share: None)  # with as many slots as the first time showed to be enough

@@ -5,9 +5,12 @@ requests a seed.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from jaxsim.job import Job
 
 NUM_REQUESTS = 1000
 
@@ -54,6 +57,16 @@ class Reference(NamedTuple):
             "monte_carlo": {"seeds": seeds},
             "engine": {"leap": leap},
         }
+
+
+def job_of(data: dict[str, Any]) -> "Job":
+    """The job of a scenario, with its requests drawn."""
+    from jaxsim import parse_scenario
+    from jaxsim._loop import workers
+    from jaxsim.job import Job
+
+    scenario = parse_scenario(data)
+    return Job(scenario, scenario.workload.draw(np.arange(scenario.monte_carlo.seeds)), workers())
 
 
 def draw(model: Reference, seeds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

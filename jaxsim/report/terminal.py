@@ -82,10 +82,9 @@ def _latencies(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, A
 
 
 def _statistics(summary: Mapping[str, Any]) -> list[str]:
-    """The mean, and the percentiles that every latency has, ascending."""
-    every = [of for _, of in _latencies(summary)]
-    percentiles = [name for name in every[0] if quantile_of(name) and all(name in of for of in every)]
-    return ["mean", *sorted(percentiles, key=lambda name: quantile_of(name) or 0)]
+    """The mean, and the percentiles that every latency has, ascending as in the summary."""
+    first, *others = [of for _, of in _latencies(summary)]
+    return ["mean", *(name for name in first if quantile_of(name) and all(name in of for of in others))]
 
 
 def _cell(of: Mapping[str, Any], statistic: str, scale: float) -> Text:
