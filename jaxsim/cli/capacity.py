@@ -4,8 +4,7 @@ import argparse
 from typing import Any
 
 from jaxsim.cli.answers import Progress, tell
-from jaxsim.cli.options import add_answer, add_scenario, scenario_of, share
-from jaxsim.cli.parser import whole_number
+from jaxsim.cli.options import add_answer, add_extent, add_scenario, scenario_of, share
 
 _DESCRIPTION = """\
 The highest arrival rate at which the fleet keeps every promise of the scenario's slo, with a confidence interval and
@@ -37,14 +36,7 @@ def add_to(commands: Any) -> None:
         default=0.02,
         help="half-width of the 95%% interval of the rate (default: 2%%)",
     )
-    parser.add_argument(
-        "--horizon",
-        choices=("auto", "steady", "terminating"),
-        default="auto",
-        help="steady leaves out the first fifth of each run and lengthens runs; terminating measures from the empty "
-        "start to the last request (default: steady where the arrivals have a long-run rate)",
-    )
-    parser.add_argument("--max-requests", metavar="N", type=whole_number, help="most requests to simulate")
+    add_extent(parser, "leaves out the first fifth of each run and lengthens runs")
     add_answer(parser)
     parser.set_defaults(execute=_execute)
 

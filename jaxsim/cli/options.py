@@ -39,6 +39,24 @@ def add_seeds(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_extent(parser: argparse.ArgumentParser, steady: str, when: str = "") -> None:
+    """`--horizon` and `--max-requests`.
+
+    Args:
+        parser: of a command that decides how much to simulate.
+        steady: what it does in a steady state.
+        when: what they need, before what they do.
+    """
+    parser.add_argument(
+        "--horizon",
+        choices=("auto", "steady", "terminating"),
+        default="auto",
+        help=f"{when}steady {steady}; terminating measures from the empty start to the last request (default: steady "
+        "where the arrivals have a long-run rate)",
+    )
+    parser.add_argument("--max-requests", metavar="N", type=whole_number, help=f"{when}most requests to simulate")
+
+
 def add_answer(parser: argparse.ArgumentParser) -> None:
     """How an analysis is told: `--out`, `--table`, `--json`, `--no-progress`."""
     parser.add_argument("--out", metavar="DIR", type=Path, help="write answer, table and picture into this folder")

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from jaxsim.cli.answers import Progress, tell
-from jaxsim.cli.options import add_answer, add_scenario, scenario_of, share
+from jaxsim.cli.options import add_answer, add_extent, add_scenario, scenario_of, share
 from jaxsim.cli.parser import whole_number, whole_numbers
 
 _DESCRIPTION = """\
@@ -50,14 +50,7 @@ def add_to(commands: Any) -> None:
         default=0.05,
         help="half-width of the 95%% interval of the rates of the best (default: 5%%)",
     )
-    parser.add_argument(
-        "--horizon",
-        choices=("auto", "steady", "terminating"),
-        default="auto",
-        help="steady leaves out the first fifth of each run; terminating measures from the empty start to the last "
-        "request (default: steady where the arrivals have a long-run rate)",
-    )
-    parser.add_argument("--max-requests", metavar="N", type=whole_number, help="most requests to simulate")
+    add_extent(parser, "leaves out the first fifth of each run")
     add_answer(parser)
     parser.set_defaults(execute=_execute)
 

@@ -11,6 +11,7 @@ from jaxsim.cli.answers import Progress
 from jaxsim.cli.exit_codes import INCOMPLETE, INTERRUPTED, OK
 from jaxsim.cli.options import (
     add_compile_cache,
+    add_extent,
     add_scenario,
     add_seeds,
     check_folder,
@@ -77,16 +78,7 @@ def add_to(commands: Any) -> None:
         default=[],
         help="a percentile of every latency to report beside the usual ones, such as p99.9; may be repeated",
     )
-    parser.add_argument(
-        "--horizon",
-        choices=("auto", "steady", "terminating"),
-        default="auto",
-        help="with --precision: steady leaves out the warm-up and lengthens runs that drift, terminating measures from "
-        "the empty start to the last request (default: steady where the arrivals have a long-run rate)",
-    )
-    parser.add_argument(
-        "--max-requests", metavar="N", type=whole_number, help="with --precision: most requests to simulate"
-    )
+    add_extent(parser, "leaves out the warm-up and lengthens runs that drift", when="with --precision: ")
     parser.add_argument(
         "--requests",
         choices=("csv", "parquet", "none"),
