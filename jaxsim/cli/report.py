@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Make the report, pictures, a timeline or metrics of a run that jaxsim run --out has written, without running it again
-(but for its first seed, whose batches the report and the timeline show).
+(but for its first seed, whose batches the report and the timeline show, and for what outages cost, if it had any).
 """
 
 _EXAMPLE = """\

@@ -266,10 +266,8 @@ def _blocks_last(kind: Kind, instance: Instance, member: jax.Array, decode: jax.
         dtype=jnp.int64,
     )
     spare = limit.astype(jnp.int64) * bs - held
-    per_iteration = jnp.maximum(total_of(s.granted), 1)
-    rough = jnp.minimum(select(spare < 0, 1, 1 + jax.lax.div(spare, per_iteration.astype(jnp.int64))), 2**30).astype(
-        jnp.int32
-    )
+    per_iteration = jnp.maximum(total_of(s.granted), 1).astype(jnp.int64)
+    rough = jnp.minimum(select(spare < 0, 1, 1 + jax.lax.div(spare, per_iteration)), 2**30).astype(jnp.int32)
     return select(any_of(chunk), rough, exact)
 
 
