@@ -24,7 +24,7 @@ test: check .venv/.browser  ## Lint, types and the tests that take seconds
 	$(SAY) 'pytest'
 	@$(BIN)/python -m pytest -q -rs -n 2 --dist worksteal --durations=20 -m 'not slow'
 
-test-all: check .venv/.browser  ## The same with the slow tests
+test-all: check .venv/.browser .venv/.installed-ray  ## The same with the slow tests and a local Ray cluster
 	$(SAY) 'pytest, slow tests included'
 	@$(BIN)/python -m pytest -q -rs -n 2 --dist worksteal
 
@@ -63,6 +63,11 @@ clean:  ## Remove the environment, caches and the demo's results
 	$(SAY) 'installing jaxsim and its development tools into .venv (a minute or two, once)'
 	@$(INSTALL) --editable '.[tables,plots,xarray,sensitivity,optimise,docs,dev]'
 	@touch .venv/.installed $@
+
+.venv/.installed-ray: .venv/.installed-dev
+	$(SAY) 'installing Ray into .venv'
+	@$(INSTALL) --editable '.[ray]'
+	@touch $@
 
 # Pages are looked at in a real browser; where there is none to be had, the tests that need one say so.
 .venv/.browser: tests/browser.py .venv/.installed-dev
