@@ -6,6 +6,7 @@ because the plain form was measured to be slower (`benchmarks/README.md` has the
 * `phase`    keeps a group of operations one compiled kernel;
 * `take`, `put`, `put_min`, `put_add`   touch one element of a column, in bounds, without a batched gather;
 * `rarely`   skips an expensive pass unless some lane of the batch needs it;
+* `Pending`  reads a slot array as if a write were made that comes later;
 * `first_there`, `first_least`   find a place without a reduction of pairs;
 * `select`   is `where` without the nested call;
 * `rounded`  keeps a product from being fused into a following sum.
@@ -16,7 +17,7 @@ then a plain vector operation over lanes.
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -83,38 +84,42 @@ def _batched(batch: int, batched: bool, x: jax.Array) -> jax.Array:
     return x if batched else jnp.broadcast_to(x, (batch, *x.shape))
 
 
+def _get(column: jax.Array, index: jax.Array) -> jax.Array:
+    return column.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
 @custom_vmap
 def take(column: jax.Array, index: jax.Array) -> jax.Array:
     """`column[index]` for an index known to be in bounds."""
-    return column.at[index].get(mode="promise_in_bounds")
+    return _get(column, index)
 
 
 @take.def_vmap
 def _take_lanes(batch: int, batched: list[bool], column: jax.Array, index: jax.Array) -> tuple[jax.Array, bool]:
     index = _batched(batch, batched[1], index)
     if not batched[0]:
-        return column.at[index].get(mode="promise_in_bounds"), True
+        return _get(column, index), True
     flat = _flat_index(batch, column.shape[1], index)
-    return column.reshape(-1).at[flat].get(mode="promise_in_bounds"), True
+    return _get(column.reshape(-1), flat), True
 
 
 @custom_vmap
 def take_slot(slots: jax.Array, index: jax.Array) -> jax.Array:
     """`slots[index]` for a slot array (lanes on the last axis)."""
-    return slots.at[index].get(mode="promise_in_bounds")
+    return _get(slots, index)
 
 
 @take_slot.def_vmap
 def _take_slot_lanes(batch: int, batched: list[bool], slots: jax.Array, index: jax.Array) -> tuple[jax.Array, bool]:
     slots, index = _batched(batch, batched[0], slots), _batched(batch, batched[1], index)
     flat = index * batch + jnp.arange(batch, dtype=index.dtype)
-    return slots.T.reshape(-1).at[flat].get(mode="promise_in_bounds"), True
+    return _get(slots.T.reshape(-1), flat), True
 
 
 def _column_writer(method: str) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
     def write(column: jax.Array, index: jax.Array, value: jax.Array) -> jax.Array:
         scatter = getattr(column.at[index], method)
-        return scatter(value, mode="promise_in_bounds", unique_indices=True)
+        return scatter(value, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
 
     writer = custom_vmap(write)
 
@@ -140,29 +145,29 @@ put_add = _column_writer("add")
 
 
 @custom_vmap
-def add_each(counts: jax.Array, indices: jax.Array, values: jax.Array) -> jax.Array:
+def add_each(counts: jax.Array, indices: tuple[jax.Array, ...], values: tuple[jax.Array, ...]) -> jax.Array:
     """`counts[i] += v` for each of a few indices and values, which may repeat: one scatter instead of several.
 
     Lanes of `counts` are on the last axis: lanes add to about the same few bins, which then share memory pages.
     """
-    return counts.at[indices].add(values, mode="promise_in_bounds")
+    return counts.at[jnp.stack(indices)].add(jnp.stack(values), mode="promise_in_bounds")
 
 
 @add_each.def_vmap
 def _add_each_lanes(
-    batch: int, batched: list[bool], counts: jax.Array, indices: jax.Array, values: jax.Array
+    batch: int, batched: Any, counts: jax.Array, indices: tuple[jax.Array, ...], values: tuple[jax.Array, ...]
 ) -> tuple[jax.Array, bool]:
-    counts, indices, values = (_batched(batch, b, x) for b, x in zip(batched, (counts, indices, values), strict=True))
-    flat = (indices.T * batch + jnp.arange(batch, dtype=indices.dtype)).reshape(-1)
+    counts, indices, values = jax.tree.map(functools.partial(_batched, batch), tuple(batched), (counts, indices, values))
+    places = jnp.concatenate([index * batch + jnp.arange(batch, dtype=index.dtype) for index in indices])
     lanes_last = counts.T
-    added = lanes_last.reshape(-1).at[flat].add(values.T.reshape(-1), mode="promise_in_bounds")
+    added = lanes_last.reshape(-1).at[places].add(jnp.concatenate(values), mode="promise_in_bounds", wrap_negative_indices=False)
     return added.reshape(lanes_last.shape).T, True
 
 
 @custom_vmap
 def put_slot(slots: jax.Array, index: jax.Array, value: jax.Array) -> jax.Array:
     """`slots[index] = value` for a slot array; a lane with nothing to write names the spare last slot."""
-    return slots.at[index].set(value, mode="promise_in_bounds", unique_indices=True)
+    return slots.at[index].set(value, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
 
 
 @put_slot.def_vmap
@@ -172,8 +177,30 @@ def _put_slot_lanes(
     slots, index, value = (_batched(batch, b, x) for b, x in zip(batched, (slots, index, value), strict=True))
     flat = index * batch + jnp.arange(batch, dtype=index.dtype)
     lanes_last = slots.T
-    written = lanes_last.reshape(-1).at[flat].set(value, mode="promise_in_bounds", unique_indices=True)
+    written = lanes_last.reshape(-1).at[flat].set(value, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
     return written.reshape(lanes_last.shape).T, True
+
+
+class Pending(NamedTuple):
+    """A slot array and a write to it that is yet to be made: a round makes all its writes at its end, so that what it
+    computes is one kernel (`few_kernels`)."""
+
+    slots: jax.Array
+    index: jax.Array
+    value: jax.Array
+
+    def all(self) -> jax.Array:
+        """The array as written, without its spare slot: for a pass, which makes it on the way."""
+        slots = self.slots[:-1]
+        return select(slot_numbers(slots) == self.index, self.value, slots)
+
+    def at(self, index: jax.Array) -> jax.Array:
+        """An element of the array as written."""
+        return select(index == self.index, self.value, take_slot(self.slots, index))
+
+    def written(self) -> jax.Array:
+        """The array as written."""
+        return put_slot(self.slots, self.index, self.value)
 
 
 def over_slots(function: F) -> F:
@@ -210,6 +237,14 @@ def _lanes_last(batched: list[bool], args: tuple[jax.Array, ...]) -> tuple[jax.A
 def slot_numbers(slots: jax.Array) -> jax.Array:
     """0 .. S-1 along the first axis, in the shape of a slot array."""
     return lax.broadcasted_iota(jnp.int32, slots.shape, 0)
+
+
+def least_of_slots(values: jax.Array) -> jax.Array:
+    """The minimum over slots, in halves: LLVM unrolls a reduction of few slots only if what is reduced is simple, and
+    a loop over slots in a loop over lanes is not vectorised."""
+    while (slots := values.shape[0]) % 2 == 0 and slots > 4:
+        values = jnp.minimum(values[: slots // 2], values[slots // 2 :])
+    return jnp.min(values, axis=0)
 
 
 def first_slot(there: jax.Array) -> jax.Array:

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxsim._kernels import few_kernels
+
 if os.environ.get("JAXSIM_SETTLED"):  # `cli.process.settle`
     # each worker computes in its own thread: XLA's thread would be one for all
     jax.config.update("jax_cpu_enable_async_dispatch", False)
@@ -41,13 +43,15 @@ def advance(
         The state and the number of rounds run, int32.
     """
 
+    round_of_all = few_kernels(step)
+
     def more(carry: tuple[jax.Array, State]) -> jax.Array:
         count, state = carry
         return (count < rounds) & jnp.any(unfinished(state))
 
     def scan(carry: tuple[jax.Array, State]) -> tuple[jax.Array, State]:
         count, state = carry
-        state, _ = lax.scan(lambda s, _: (step(s), None), state, None, length=ROUNDS_PER_SCAN)
+        state, _ = lax.scan(lambda s, _: (round_of_all(s), None), state, None, length=ROUNDS_PER_SCAN)
         return count + ROUNDS_PER_SCAN, state
 
     count, state = lax.while_loop(more, scan, (jnp.int32(0), state))

@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 
+from jaxsim._kernels import merges
+
 _MAPPINGS = Path("/proc/self/maps")
 _MOST_MAPPINGS = Path("/proc/sys/vm/max_map_count")
 
@@ -75,4 +77,6 @@ def _compiler_options(device: jax.Device, wide: bool) -> dict[str, bool | int | 
     # a kernel of some hundred lanes is not worth sharing between threads; wider vectors: 25 -> 20 ns a round of
     # streams, but LLVM has crashed on them in a round of fleets ("Cannot select ... SUBV_BROADCAST_LOAD")
     options: dict[str, bool | int | str] = {"xla_cpu_multi_thread_eigen": False}
+    if merges(device.platform):  # a sum handed to YNNPACK would be a kernel of its own, which a larger one cannot hold
+        options["xla_cpu_experimental_ynn_fusion_type"] = ""
     return options | ({"xla_cpu_prefer_vector_width": 512} if wide else {})

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 
-from jaxsim._arrays import add_each, put, put_min, put_slot, take, take_slot
+from jaxsim._arrays import Pending, add_each, put, put_min, take
 from jaxsim.engine import compose, settle, shortage
 from jaxsim.engine.compose import Here
 from jaxsim.engine.shape import Shape
@@ -77,16 +77,15 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         slot = compose.free_slot(slots.finish_key, compose.gone_key(shape, here, state.last_key))
         seating = compose.seat(shape, here, candidate, request, joins, slot, None if relief is None else relief.victim)
         here = compose.after_grant(here, candidate, granted, joins)
-        slots = replace(
-            slots,
-            finish_key=put_slot(slots.finish_key, seating.slot, seating.key),
-            request=put_slot(slots.request, seating.slot, seating.occupant),
-        )
+        finish_key = Pending(slots.finish_key, seating.slot, seating.key)
+        occupant = Pending(slots.request, seating.slot, seating.occupant)
         head, next_key = state.head + seating.first, jnp.minimum(here.next_key, seating.key)
         if relief is not None:
-            slots, relief = shortage.note_gap(shape, slots, relief, here, joins & ~seating.first)
-            next_key = settle.soonest(slots.finish_key, state.last_key)
-            candidate = shortage.next_candidate(shape, columns, head, relief.preempted, slots, here.computed, candidate)
+            slots, relief = shortage.note_gap(shape, slots, finish_key, relief, here, joins & ~seating.first)
+            next_key = settle.soonest(finish_key, state.last_key)
+            candidate = shortage.next_candidate(
+                shape, columns, head, relief.preempted, finish_key, occupant, here.computed, candidate
+            )
         else:
             candidate = Candidate(take(columns.arrival_s, head), take(columns.lengths, head), None, None)
         here = here._replace(next_key=next_key)
@@ -117,7 +116,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
         # retire
         holding = None if relief is None or relief.unrecorded is None else relief.unrecorded > 0
         leaving = settle.finisher(shape, here, open_tokens, holding)
-        retired = settle.retire(shape, here, state.last_key, leaving, take_slot(slots.request, leaving))
+        retired = settle.retire(shape, here, state.last_key, leaving, occupant.at(leaving))
         records = replace(records, finish_s=put(records.finish_s, retired.request, compose.ends_s(here)))
 
         # record
@@ -128,7 +127,7 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
             credits = [last, settle.credit_close(close_s, closes, batch.decodes)]
             if run is not None:
                 credits.append(settle.credit(run_s, run, before_run.decodes))
-            bins, gaps = (jnp.stack(column) for column in zip(*credits, strict=True))
+            bins, gaps = zip(*credits, strict=True)
             records = replace(records, itl_counts=add_each(records.itl_counts, bins, gaps))
         if records.kv_token_seconds is not None and batch.resident is not None:
             spent = settle.resident(piece, k, before_stretch, 0) + close_s * batch.resident
@@ -144,13 +143,13 @@ def build(model: Model, columns: Columns, shape: Shape) -> Callable[[State], Sta
             decodes=retired.decodes,
             context=retired.context,
             computed=here.computed,
-            next_key=settle.soonest(slots.finish_key, retired.last_key),
+            next_key=settle.soonest(finish_key, retired.last_key),
             last_key=retired.last_key,
             leaving=retired.leaving,
             head=head,
             candidate=candidate,
             batch=replace(batch, tokens=open_tokens, first_token_of=first_token_of),
-            slots=slots,
+            slots=replace(slots, finish_key=finish_key.written(), request=occupant.written()),
             shortage=None if relief is None else relief.carried(here, settled.composed() | (k > 0), retired.decodes),
             records=records,
             exceeded=exceeded,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import over_slots, phase, select
+from jaxsim._arrays import Pending, over_slots, phase, select
 from jaxsim._status import LaneStatus
 from jaxsim.engine import kv
 from jaxsim.engine.compose import Here, composed, due, ends_s, f64, left, near_limit, starts_s, whole
@@ -250,9 +250,10 @@ def retire(shape: Shape, here: Here, last_key: jax.Array, slot: jax.Array, occup
 
 
 @over_slots
-def soonest(finish_key: jax.Array, last_key: jax.Array) -> jax.Array:
+def soonest(finish_key: Pending, last_key: jax.Array) -> jax.Array:
     """The smallest finish key of a decode."""
-    return jnp.min(select(finish_key[:-1] > last_key, finish_key[:-1], NEVER), axis=0)
+    key = finish_key.all()
+    return jnp.min(select(key > last_key, key, NEVER), axis=0)
 
 
 # record --------------------------------------------------------------------------------------------------------------

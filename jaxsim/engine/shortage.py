@@ -11,7 +11,19 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import first_slot, phase, put_add, put_slot, rarely, select, slot_numbers, take, take_slot
+from jaxsim._arrays import (
+    Pending,
+    first_slot,
+    least_of_slots,
+    phase,
+    put_add,
+    put_slot,
+    rarely,
+    select,
+    slot_numbers,
+    take,
+    take_slot,
+)
 from jaxsim.engine import kv
 from jaxsim.engine.compose import Here, Victim, due, ends_s, left_blocks, near_limit
 from jaxsim.engine.shape import Shape
@@ -77,15 +89,18 @@ def last_admitted(shape: Shape, here: Here, needed: jax.Array, slots: Slots, las
     return _victim(shape, slot, request, offset + here.iteration, take_slot(slots.finish_key, slot) <= last_key)
 
 
-def first_preempted(shape: Shape, preempted: jax.Array, slots: Slots) -> Victim:
+def first_preempted(shape: Shape, preempted: jax.Array, finish_key: Pending, occupant: Pending) -> Victim:
     """The preempted request at the front of the queue, where there is one."""
     none = _no_ticket(shape)
 
-    def find(key: jax.Array, packed: jax.Array) -> jax.Array:
-        return jnp.min(select(key[:-1] == NEVER, _ticket(shape, packed[:-1]), none), axis=0)
+    def find(keys: jax.Array, packed: jax.Array, written: jax.Array) -> jax.Array:
+        there = (keys[:-1] == NEVER) & (slot_numbers(keys[:-1]) != written)
+        return least_of_slots(select(there, _ticket(shape, packed[:-1]), none))
 
-    slot = _slot(shape, rarely(preempted > 0, find, none, slots.finish_key, slots.request))
-    request, known = unpack(take_slot(slots.request, slot))
+    slots = (finish_key.slots, occupant.slots, finish_key.index)
+    elsewhere = rarely(preempted > 0, find, none, *slots)
+    slot = _slot(shape, _sooner_ticket(shape, elsewhere, finish_key.index, finish_key.value, occupant.value))
+    request, known = unpack(occupant.at(slot))
     return _victim(shape, slot, request, known, jnp.bool_(False))
 
 
@@ -99,6 +114,16 @@ def _no_ticket(shape: Shape) -> jax.Array:
     """Larger than every ticket; its slot bits are not those of a slot that is looked at."""
     largest = (shape.num_requests + 1) << shape.slot_bits
     return jnp.int32(2**31 - 1) if largest < 2**31 else jnp.int64(2**62 - 1)
+
+
+@phase
+def _sooner_ticket(
+    shape: Shape, elsewhere: jax.Array, slot: jax.Array, key: jax.Array, occupant: jax.Array
+) -> jax.Array:
+    """The smaller of a ticket and that of the slot that is written, if a preempted request is written to it."""
+    ticket = (occupant >> 32).astype(elsewhere.dtype) << shape.slot_bits | slot.astype(elsewhere.dtype)
+    there = (key == NEVER) & (slot < shape.slots)
+    return jnp.minimum(elsewhere, select(there, ticket, _no_ticket(shape)))
 
 
 @phase
@@ -123,15 +148,14 @@ class Gap(NamedTuple):
     since_s: jax.Array
 
 
-def unrecorded_gap(shape: Shape, needed: jax.Array, slots: Slots) -> Gap:
+def unrecorded_gap(shape: Shape, needed: jax.Array, finish_key: Pending, last_token_s: jax.Array) -> Gap:
     """A resumed request whose gap is yet to be recorded, where there is one."""
-    assert slots.last_token_s is not None
 
-    def find(key: jax.Array, since_s: jax.Array) -> jax.Array:
-        return first_slot((key[:-1] < NEVER) & (since_s[:-1] > -jnp.inf))
+    def find(keys: jax.Array, slot: jax.Array, key: jax.Array, since_s: jax.Array) -> jax.Array:
+        return first_slot((Pending(keys, slot, key).all() < NEVER) & (since_s[:-1] > -jnp.inf))
 
-    slot = rarely(needed, find, jnp.int32(shape.slots), slots.finish_key, slots.last_token_s)
-    return Gap(slot, take_slot(slots.last_token_s, slot))
+    slot = rarely(needed, find, jnp.int32(shape.slots), *finish_key, last_token_s)
+    return Gap(slot, take_slot(last_token_s, slot))
 
 
 @phase
@@ -156,13 +180,14 @@ def next_candidate(
     columns: Columns,
     head: jax.Array,
     preempted: jax.Array,
-    slots: Slots,
+    finish_key: Pending,
+    occupant: Pending,
     computed: jax.Array,
     candidate: Candidate,
 ) -> Candidate:
     """The candidate of the next question."""
     fresh = Candidate(take(columns.arrival_s, head), take(columns.lengths, head), None, None)
-    resumed = first_preempted(shape, preempted, slots)
+    resumed = first_preempted(shape, preempted, finish_key, occupant)
     total = take(columns.lengths, resumed.request)
     return front_of_queue(shape, head, fresh, resumed, total, computed > 0, candidate)
 
@@ -237,12 +262,14 @@ def relieve(
     return select(busy, 0, tokens), after, relief
 
 
-def note_gap(shape: Shape, slots: Slots, relief: Relief, here: Here, resumes: jax.Array) -> tuple[Slots, Relief]:
+def note_gap(
+    shape: Shape, slots: Slots, finish_key: Pending, relief: Relief, here: Here, resumes: jax.Array
+) -> tuple[Slots, Relief]:
     """Note when a victim emitted its last token; take up a gap that a resumed request has closed."""
     relief = relief._replace(preempted=relief.preempted - resumes)
     if relief.recording is None or relief.unrecorded is None or slots.last_token_s is None:
         return slots, relief
-    gap = unrecorded_gap(shape, relief.recording, slots)
+    gap = unrecorded_gap(shape, relief.recording, finish_key, slots.last_token_s)
     evicted = (relief.victim.slot < shape.slots) & ~relief.victim.left
     place = select(evicted, relief.victim.slot, gap.slot)
     since_s = select(evicted, ends_s(here), -jnp.inf)

@@ -387,8 +387,8 @@ def _record_end(lane: Lane, state: State, emission: ending.Emission, left: endin
         makespan_s=select(state.doing == ENDING, jnp.maximum(r.makespan_s, state.now_s), r.makespan_s),
     )
     if r.itl_counts is not None:
-        bins = jnp.stack([emission.old_bin, emission.new_bin, itl_bin(left.gap_s)])
-        gaps = jnp.stack([emission.old_gaps, emission.new_gaps, left.gaps])
+        bins = (emission.old_bin, emission.new_bin, itl_bin(left.gap_s))
+        gaps = (emission.old_gaps, emission.new_gaps, left.gaps)
         records = replace(records, itl_counts=add_each(r.itl_counts, bins, gaps))
     if r.kv_token_seconds is not None:
         records = replace(records, kv_token_seconds=r.kv_token_seconds + emission.token_seconds)
