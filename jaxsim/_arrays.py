@@ -31,6 +31,9 @@ except ImportError:  # an optimisation hint: without it the same program runs, o
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_IN_BOUNDS: dict[str, Any] = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
+"""An index is neither checked nor counted from the end."""
+
 
 def phase(function: F) -> F:
     """Make `function` a fusion barrier: its operations are compiled as calls of their own.
@@ -85,7 +88,7 @@ def _batched(batch: int, batched: bool, x: jax.Array) -> jax.Array:
 
 
 def _get(column: jax.Array, index: jax.Array) -> jax.Array:
-    return column.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    return column.at[index].get(**_IN_BOUNDS)
 
 
 @custom_vmap
@@ -119,7 +122,7 @@ def _take_slot_lanes(batch: int, batched: list[bool], slots: jax.Array, index: j
 def _column_writer(method: str) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
     def write(column: jax.Array, index: jax.Array, value: jax.Array) -> jax.Array:
         scatter = getattr(column.at[index], method)
-        return scatter(value, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
+        return scatter(value, unique_indices=True, **_IN_BOUNDS)
 
     writer = custom_vmap(write)
 
@@ -150,24 +153,26 @@ def add_each(counts: jax.Array, indices: tuple[jax.Array, ...], values: tuple[ja
 
     Lanes of `counts` are on the last axis: lanes add to about the same few bins, which then share memory pages.
     """
-    return counts.at[jnp.stack(indices)].add(jnp.stack(values), mode="promise_in_bounds")
+    return counts.at[jnp.stack(indices)].add(jnp.stack(values), **_IN_BOUNDS)
 
 
 @add_each.def_vmap
 def _add_each_lanes(
     batch: int, batched: Any, counts: jax.Array, indices: tuple[jax.Array, ...], values: tuple[jax.Array, ...]
 ) -> tuple[jax.Array, bool]:
-    counts, indices, values = jax.tree.map(functools.partial(_batched, batch), tuple(batched), (counts, indices, values))
+    counts, indices, values = jax.tree.map(
+        functools.partial(_batched, batch), tuple(batched), (counts, indices, values)
+    )
     places = jnp.concatenate([index * batch + jnp.arange(batch, dtype=index.dtype) for index in indices])
     lanes_last = counts.T
-    added = lanes_last.reshape(-1).at[places].add(jnp.concatenate(values), mode="promise_in_bounds", wrap_negative_indices=False)
+    added = lanes_last.reshape(-1).at[places].add(jnp.concatenate(values), **_IN_BOUNDS)
     return added.reshape(lanes_last.shape).T, True
 
 
 @custom_vmap
 def put_slot(slots: jax.Array, index: jax.Array, value: jax.Array) -> jax.Array:
     """`slots[index] = value` for a slot array; a lane with nothing to write names the spare last slot."""
-    return slots.at[index].set(value, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
+    return slots.at[index].set(value, unique_indices=True, **_IN_BOUNDS)
 
 
 @put_slot.def_vmap
@@ -177,7 +182,7 @@ def _put_slot_lanes(
     slots, index, value = (_batched(batch, b, x) for b, x in zip(batched, (slots, index, value), strict=True))
     flat = index * batch + jnp.arange(batch, dtype=index.dtype)
     lanes_last = slots.T
-    written = lanes_last.reshape(-1).at[flat].set(value, mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
+    written = lanes_last.reshape(-1).at[flat].set(value, unique_indices=True, **_IN_BOUNDS)
     return written.reshape(lanes_last.shape).T, True
 
 
@@ -186,21 +191,21 @@ class Pending(NamedTuple):
     computes is one kernel (`few_kernels`)."""
 
     slots: jax.Array
-    index: jax.Array
+    place: jax.Array
     value: jax.Array
 
     def all(self) -> jax.Array:
         """The array as written, without its spare slot: for a pass, which makes it on the way."""
         slots = self.slots[:-1]
-        return select(slot_numbers(slots) == self.index, self.value, slots)
+        return select(slot_numbers(slots) == self.place, self.value, slots)
 
     def at(self, index: jax.Array) -> jax.Array:
         """An element of the array as written."""
-        return select(index == self.index, self.value, take_slot(self.slots, index))
+        return select(index == self.place, self.value, take_slot(self.slots, index))
 
     def written(self) -> jax.Array:
         """The array as written."""
-        return put_slot(self.slots, self.index, self.value)
+        return put_slot(self.slots, self.place, self.value)
 
 
 def over_slots(function: F) -> F:

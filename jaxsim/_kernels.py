@@ -3,8 +3,7 @@
 XLA makes a kernel of every output of a fusion and runs them one by one from a list, at about 75 ns each: a round of
 streams is 120 of them, one of a fleet 450. A call marked `xla_cpu_small_call` is compiled as one function instead, in
 which the same loops follow each other. Such a function may hold anything elementwise, reductions, gathers and
-conditionals, but no scatter; so `few_kernels` cuts a round at its scatters. Measured (`benchmarks/README.md`): 1.2 times
-as fast with 320 streams side by side, 1.7 times with one, 2.9 times for 8 disaggregated fleets; compiling takes less.
+conditionals, but no scatter; so `few_kernels` cuts a round at its scatters. `benchmarks/README.md` has the figures.
 
 The mark belongs to XLA's inside. It is used with releases of JAX that it was tested with; with others, and on
 accelerators, a round stays what it was, with the same results.
@@ -29,9 +28,9 @@ _TESTED = (0, 10)
 """Releases of JAX in which the mark was tested."""
 
 _ELEMENTWISE = """
-abs add and atan2 bitcast_convert_type cbrt ceil clamp convert_element_type copy cos div eq erf exp exp2 expm1 floor ge gt
-integer_pow is_finite le log log1p logistic lt max min mul ne neg not or population_count pow rem round rsqrt select_n
-shift_left shift_right_arithmetic shift_right_logical sign sin sqrt square stop_gradient sub tan tanh xor
+abs add and atan2 bitcast_convert_type cbrt ceil clamp convert_element_type copy cos div eq erf exp exp2 expm1 floor
+ge gt integer_pow is_finite le log log1p logistic lt max min mul ne neg not or population_count pow rem round rsqrt
+select_n shift_left shift_right_arithmetic shift_right_logical sign sin sqrt square stop_gradient sub tan tanh xor
 """
 _OF_ARRAYS = """
 broadcast_in_dim concatenate expand_dims gather iota reduce_and reduce_max reduce_min reduce_or reduce_sum reshape rev
@@ -75,9 +74,7 @@ def few_kernels(step: Callable[[State], State]) -> Callable[[State], State]:
     return call
 
 
-def _run_alone(
-    equations: list[core.JaxprEqn], known: dict[core.Var, Any], apart: set[core.Var]
-) -> list[core.JaxprEqn]:
+def _run_alone(equations: list[core.JaxprEqn], known: dict[core.Var, Any], apart: set[core.Var]) -> list[core.JaxprEqn]:
     """Run what must be, or may as well be, a kernel of its own and has all it needs; returns the others."""
     others = []
     for equation in equations:
@@ -121,8 +118,8 @@ def _run_together(
 def _as_one(function: Callable[..., list[jax.Array]]) -> Callable[..., list[jax.Array]]:
     """The function compiled as one kernel.
 
-    It is a call in a call: an argument that the marked call does not read itself makes XLA end the process, and it reads
-    all that it hands on.
+    It is a call in a call: an argument that the marked call does not read makes XLA end the process, and it reads all
+    that it hands on.
     """
     body = jax.jit(function)
 
@@ -184,12 +181,11 @@ def _written_apart(equations: Sequence[core.JaxprEqn]) -> set[core.Var]:
 
 def _is_view(equation: core.JaxprEqn) -> bool:
     """Whether XLA need not do anything for it outside a kernel; inside, it might copy the whole buffer it is given."""
-    before, after = (equation.invars or equation.outvars)[0].aval, equation.outvars[0].aval
-    if equation.primitive.name == "convert_element_type":
-        return before.dtype == after.dtype
-    if equation.primitive.name == "broadcast_in_dim":
-        return before.size == after.size > 1
-    return equation.primitive.name in _VIEWS
+    if equation.primitive.name not in ("convert_element_type", "broadcast_in_dim"):
+        return equation.primitive.name in _VIEWS
+    before, after = equation.invars[0].aval, equation.outvars[0].aval
+    assert isinstance(before, jax.core.ShapedArray) and isinstance(after, jax.core.ShapedArray)
+    return before.dtype == after.dtype and before.size == after.size
 
 
 def _programs(equation: core.JaxprEqn) -> Iterable[core.Jaxpr]:

@@ -97,9 +97,9 @@ def first_preempted(shape: Shape, preempted: jax.Array, finish_key: Pending, occ
         there = (keys[:-1] == NEVER) & (slot_numbers(keys[:-1]) != written)
         return least_of_slots(select(there, _ticket(shape, packed[:-1]), none))
 
-    slots = (finish_key.slots, occupant.slots, finish_key.index)
+    slots = (finish_key.slots, occupant.slots, finish_key.place)
     elsewhere = rarely(preempted > 0, find, none, *slots)
-    slot = _slot(shape, _sooner_ticket(shape, elsewhere, finish_key.index, finish_key.value, occupant.value))
+    slot = _slot(shape, _sooner_ticket(shape, elsewhere, finish_key.place, finish_key.value, occupant.value))
     request, known = unpack(occupant.at(slot))
     return _victim(shape, slot, request, known, jnp.bool_(False))
 
