@@ -26,9 +26,13 @@ ROUNDS_PER_SCAN = 16
 
 
 def advance(
-    step: Callable[[State], State], unfinished: Callable[[State], jax.Array], state: State, rounds: int
+    step: Callable[[State], State],
+    unfinished: Callable[[State], jax.Array],
+    state: State,
+    rounds: int,
+    few: jax.Array | int = 0,
 ) -> tuple[State, jax.Array]:
-    """Apply `step` until no lane is `unfinished`, or `rounds` times (rounded up to whole scans).
+    """Apply `step` until only `few` lanes are `unfinished`, or `rounds` times (rounded up to whole scans).
 
     The predicate is one scalar for all lanes: a loop whose predicate is batched selects over every buffer it carries,
     hundreds of times slower. A finished lane must be a fixed point of `step`.
@@ -38,6 +42,7 @@ def advance(
         unfinished: bool per lane.
         state: of all lanes.
         rounds: most rounds.
+        few: unfinished lanes that are left as they are.
 
     Returns:
         The state and the number of rounds run, int32.
@@ -47,7 +52,7 @@ def advance(
 
     def more(carry: tuple[jax.Array, State]) -> jax.Array:
         count, state = carry
-        return (count < rounds) & jnp.any(unfinished(state))
+        return (count < rounds) & (jnp.sum(unfinished(state), dtype=jnp.int32) > few)
 
     def scan(carry: tuple[jax.Array, State]) -> tuple[jax.Array, State]:
         count, state = carry

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "jaxsim"
 
 LAYERS = (
-    {"_version", "_component", "_arrays", "_csv", "_status", "_loop", "_ctrl_c"},
+    {"_version", "_component", "_arrays", "_csv", "_status", "_kernels", "_loop", "_ctrl_c"},
     {"specs"},
     {"operators"},
     {"latency"},
