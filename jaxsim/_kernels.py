@@ -36,7 +36,7 @@ _OF_ARRAYS = """
 broadcast_in_dim concatenate expand_dims gather iota reduce_and reduce_max reduce_min reduce_or reduce_sum reshape rev
 slice squeeze stack transpose
 """
-_OF_PROGRAMS = "closed_call cond custom_jvp_call jit pjit"
+_OF_PROGRAMS = "closed_call cond custom_jvp_call custom_vjp_call jit pjit"
 _INSIDE = frozenset(f"{_ELEMENTWISE} {_OF_ARRAYS} {_OF_PROGRAMS}".split())
 """Primitives that may be part of a larger kernel. Others are kernels of their own, as without all this."""
 
@@ -140,9 +140,13 @@ def _run(equations: Iterable[core.JaxprEqn], known: dict[core.Var, Any]) -> None
     """Add the results of the equations to what is known."""
     for equation in equations:
         values = [x.val if isinstance(x, core.Literal) else known[x] for x in equation.invars]
+        primitive, params = equation.primitive, equation.params
         with equation.ctx.manager:  # what a `phase` is marked with
-            made = equation.primitive.bind(*values, **equation.params)
-        known |= zip(equation.outvars, made if equation.primitive.multiple_results else [made], strict=True)
+            if primitive.name.startswith("custom_") and "call_jaxpr" in params:  # nothing is differentiated here
+                made = core.jaxpr_as_fun(params["call_jaxpr"])(*values)
+            else:
+                made = primitive.bind(*values, **params)
+        known |= zip(equation.outvars, made if primitive.multiple_results else [made], strict=True)
 
 
 def _live(equations: Sequence[core.JaxprEqn], results: set[core.Var]) -> list[core.JaxprEqn]:

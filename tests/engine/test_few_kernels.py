@@ -1,0 +1,129 @@
+"""A round in few kernels is the same function, in fewer kernels."""
+
+from collections.abc import Callable
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jaxsim import _kernels, parse_scenario, run
+from jaxsim._kernels import few_kernels, merges
+from jaxsim.engine.programs import PROGRAMS
+
+where_it_merges = pytest.mark.skipif(
+    not merges(jax.default_backend()), reason="for a CPU, and for releases of JAX that it was tested with"
+)
+
+State = tuple[jax.Array, ...]
+
+
+def count(state: State) -> State:
+    """A little of everything: reductions, a conditional, a gather, scatters of which one is read again."""
+    places, column, table, unused = state
+    total = jnp.sum(column) + jnp.max(table, axis=0)[0]
+    column = column.at[places].add(jnp.where(total > 3, 1.0, 2.0))
+    column = lax.cond(jnp.any(column > 5), lambda c: c * 0.5, lambda c: c + 1, column)
+    table = table.at[places, 0].set(column[places])
+    return (places + 1) % 4, column + unused * 0, table + jnp.cumsum(table, axis=0), unused
+
+
+def start() -> State:
+    return jnp.arange(3), jnp.linspace(0.0, 3.0, 5), jnp.ones((5, 2)), jnp.int32(7)
+
+
+def times(step: Callable[[State], State], rounds: int) -> State:
+    return jax.jit(lambda state: lax.fori_loop(0, rounds, lambda _, s: step(s), state))(start())
+
+
+def test_the_function_stays_the_same():
+    for ours, plain in zip(times(few_kernels(count), 9), times(count, 9), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-6)
+
+
+def kernels(step: Callable[[State], State]) -> str:
+    return jax.jit(step).lower(start()).compile().as_text()
+
+
+@where_it_merges
+def test_what_lies_between_scatters_is_marked_as_one_kernel():
+    assert "xla_cpu_small_call" not in kernels(count)
+    assert "xla_cpu_small_call" in kernels(few_kernels(count))
+
+
+@where_it_merges
+def test_primitives_that_a_kernel_cannot_hold_stay_outside():
+    def sort(state: State) -> State:
+        places, column, table, unused = state
+        root = jnp.linalg.cholesky(table.T @ table + jnp.eye(2))
+        return places, jnp.sort(column * 2) + 1, jnp.tile(root, (3, 1))[:5] + jnp.argmax(column), unused
+
+    for ours, plain in zip(times(few_kernels(sort), 1), times(sort, 1), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-6)
+
+
+@where_it_merges
+def test_functions_with_derivatives_of_their_own_are_run():
+    def smooth(state: State) -> State:
+        places, column, table, unused = state
+        return places, jax.nn.relu(column - 1) + jnp.logaddexp(column, 1.0), jax.nn.softplus(table), unused
+
+    for ours, plain in zip(times(few_kernels(smooth), 3), times(smooth, 3), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-6)
+
+
+@where_it_merges
+def test_an_argument_that_nothing_reads_is_harmless():
+    def ignore(state: State) -> State:
+        places, column, table, unused = state
+        return places, column + jax.jit(lambda a, b: a)(1.0, unused), table, unused * 0
+
+    assert times(few_kernels(ignore), 2)[3] == 0
+
+
+@pytest.mark.parametrize("version", [(0, 9, 2), (0, 11, 0), (1, 0, 0)])
+def test_other_releases_of_jax_compile_as_they_always_did(version: tuple[int, ...]):
+    with mock.patch.object(jax, "__version_info__", version):
+        assert not merges("cpu")
+
+
+def test_accelerators_compile_as_they_always_did():
+    assert not merges("gpu") and not merges("tpu")
+
+
+SCENARIOS = {
+    "stream, preempted": {"kv_cache": {"num_blocks": 60, "block_size": 4}},
+    "fleet": {"scheduler": {"kind": "vllm_v1", "queue_order": "shortest_job"}},
+}
+
+
+@where_it_merges
+@pytest.mark.parametrize("instance", SCENARIOS.values(), ids=SCENARIOS)
+def test_results_do_not_depend_on_it(instance: dict[str, object], monkeypatch: pytest.MonkeyPatch):
+    scenario = parse_scenario(
+        {
+            "workload": {
+                "kind": "synthetic",
+                "num_requests": 60,
+                "arrivals": {"kind": "poisson", "rate": 20.0},
+                "prompt_tokens": {"kind": "uniform", "min": 1, "max": 90},
+                "output_tokens": {"kind": "uniform", "min": 1, "max": 60},
+            },
+            "cluster": {
+                "instances": [{"latency": {"kind": "linear", "base_s": 0.01, "per_token_s": 1e-4}, **instance}]
+            },
+            "monte_carlo": {"seeds": 4},
+        }
+    )
+    found = {}
+    for switch in "01":
+        monkeypatch.setenv("JAXSIM_FEW_KERNELS", switch)
+        PROGRAMS.clear()
+        found[switch] = run(scenario).requests
+    PROGRAMS.clear()
+    for name in ("first_scheduled_s", "first_token_s", "finish_s"):
+        np.testing.assert_allclose(getattr(found["1"], name), getattr(found["0"], name), rtol=1e-12)
+    np.testing.assert_array_equal(found["1"].preemptions, found["0"].preemptions)
+    assert _kernels.merges("cpu")
