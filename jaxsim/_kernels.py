@@ -5,13 +5,17 @@ streams is 120 of them, one of a fleet 450. A call marked `xla_cpu_small_call` i
 which the same loops follow each other. Such a function may hold anything elementwise, reductions, gathers and
 conditionals, but no scatter; so `few_kernels` cuts a round at its scatters. `benchmarks/README.md` has the figures.
 
-The mark belongs to XLA's inside. It is used with releases of JAX that it was tested with; with others, and on
-accelerators, a round stays what it was, with the same results.
+The mark belongs to XLA's inside. It is used with releases of JAX that it was tested with, and where XLA has one thread
+(as in jaxsim's own processes; elsewhere if `NPROC=1` is in the environment before JAX starts): with more, XLA splits
+the larger loops of such a function among them, and then cannot compile it. Otherwise, and on accelerators, a round
+stays what it was, with the same results.
 """
 
+import contextlib
+import contextvars
 import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -45,10 +49,24 @@ _VIEWS = frozenset(("expand_dims", "reshape", "squeeze", "transpose"))
 """Primitives that say how a buffer is looked at."""
 
 
+_split = contextvars.ContextVar("_split", default=False)
+
+
 def merges(platform: str) -> bool:
     """Whether rounds on this platform are compiled into few kernels. `JAXSIM_FEW_KERNELS=0` switches it off."""
     tested = jax.__version_info__[:2] == _TESTED and set_xla_metadata is not None
-    return platform == "cpu" and tested and os.environ.get("JAXSIM_FEW_KERNELS", "1") != "0"
+    wanted = os.environ.get("JAXSIM_FEW_KERNELS", "1") != "0" and os.environ.get("NPROC") == "1" and not _split.get()
+    return platform == "cpu" and tested and wanted
+
+
+@contextlib.contextmanager
+def many_kernels() -> Iterator[None]:
+    """In here, rounds are compiled as XLA would by itself."""
+    token = _split.set(True)
+    try:
+        yield
+    finally:
+        _split.reset(token)
 
 
 def few_kernels(step: Callable[[State], State]) -> Callable[[State], State]:

@@ -1,8 +1,13 @@
-"""Settings of every test: hypothesis has no deadlines (compiling takes time) and, in CI, always the same examples."""
+"""Settings of every test: hypothesis has no deadlines (compiling takes time) and, in CI, always the same examples.
+
+XLA has one thread, as in jaxsim's own processes (`jaxsim.cli.process`): a test is run on every core already.
+"""
 
 import os
 
 from hypothesis import settings
+
+os.environ.setdefault("NPROC", "1")  # before JAX starts
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from jaxsim._kernels import merges
+from jaxsim._kernels import many_kernels, merges
 
 _MAPPINGS = Path("/proc/self/maps")
 _MOST_MAPPINGS = Path("/proc/sys/vm/max_map_count")
@@ -44,8 +44,7 @@ class Programs:
                 if _mappings_run_out():
                     self.clear()
                 start = time.perf_counter()
-                jitted = jax.jit(function, donate_argnums=0, compiler_options=_compiler_options(device, wide))
-                self._compiled[*key, device] = jitted.lower(*args).compile()
+                self._compiled[*key, device] = _compiled(function, args, device, wide)
                 self.compile_seconds += time.perf_counter() - start
             return self._compiled[*key, device]
 
@@ -60,6 +59,25 @@ class Programs:
 
 
 PROGRAMS = Programs()
+
+
+def _compiled(
+    function: Callable[..., Any], args: tuple[Any, ...], device: jax.Device, wide: bool
+) -> Callable[..., Any]:
+    def attempt() -> Callable[..., Any]:
+        def program(*args: Any) -> Any:  # not `function`, whose trace JAX would find again
+            return function(*args)
+
+        jitted = jax.jit(program, donate_argnums=0, compiler_options=_compiler_options(device, wide))
+        return jitted.lower(*args).compile()
+
+    try:
+        return attempt()
+    except jax.errors.JaxRuntimeError:
+        if not merges(device.platform):
+            raise
+        with many_kernels():  # a component uses something that XLA cannot compile into a larger kernel
+            return attempt()
 
 
 def _mappings_run_out() -> bool:

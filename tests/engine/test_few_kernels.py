@@ -11,7 +11,7 @@ from jax import lax
 
 from jaxsim import _kernels, parse_scenario, run
 from jaxsim._kernels import few_kernels, merges
-from jaxsim.engine.programs import PROGRAMS
+from jaxsim.engine.programs import PROGRAMS, Programs
 
 where_it_merges = pytest.mark.skipif(
     not merges(jax.default_backend()), reason="for a CPU, and for releases of JAX that it was tested with"
@@ -87,6 +87,23 @@ def test_an_argument_that_nothing_reads_is_harmless():
 def test_other_releases_of_jax_compile_as_they_always_did(version: tuple[int, ...]):
     with mock.patch.object(jax, "__version_info__", version):
         assert not merges("cpu")
+
+
+def test_where_xla_has_threads_it_compiles_as_it_always_did(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NPROC", "2")
+    assert not merges("cpu")
+    monkeypatch.delenv("NPROC")
+    assert not merges("cpu")
+
+
+@where_it_merges
+def test_what_cannot_be_one_kernel_is_compiled_as_it_always_was():
+    def sort(column: jax.Array) -> jax.Array:
+        return few_kernels(lambda x: jnp.sort(x) + jnp.sum(x))(column)
+
+    with mock.patch.object(_kernels, "_INSIDE", _kernels._INSIDE | {"sort"}):
+        program = Programs().program((), sort, (jnp.arange(4.0),), jax.devices()[0])
+    np.testing.assert_array_equal(program(jnp.arange(4.0)), jnp.arange(4.0) + 6)
 
 
 def test_accelerators_compile_as_they_always_did():
