@@ -34,9 +34,10 @@ ACCELERATOR_TILE_BYTES = 16 << 30
 ROUNDS_PER_CHUNK = 4096
 """Rounds between two returns to the host, which looks at progress, interrupts and lanes that do not move."""
 
-LANE_COUNTS = (8, 64, 128, 192, 256, LANES_PER_TILE)
-"""Lanes that programs for a core are compiled for; some of a tile may be empty. A round takes 6 us with 1 or 8, 8 us
-with 16 to 64, then 0.05 us more for each, so empty lanes cost little beside a second to compile."""
+LANE_COUNTS = (8, 64, 128, 192, 264, LANES_PER_TILE)
+"""Lanes that programs for a core are compiled for; some of a tile may be empty. An empty lane costs little beside a
+second to compile. Not 256: rows of slots then share the same few places of the cache, and a round with passes over them
+takes twice as long."""
 
 PADDED_BYTES = 64 << 20
 """Empty lanes are only added to tiles whose request columns take no more than this with them."""
