@@ -31,6 +31,7 @@ def advance(
     state: State,
     rounds: int,
     few: jax.Array | int = 0,
+    unroll: int = 1,
 ) -> tuple[State, jax.Array]:
     """Apply `step` until only `few` lanes are `unfinished`, or `rounds` times (rounded up to whole scans).
 
@@ -43,6 +44,9 @@ def advance(
         state: of all lanes.
         rounds: most rounds.
         few: unfinished lanes that are left as they are.
+        unroll: rounds in the body of the compiled loop. With two, the state goes back and forth between two buffers;
+            with one it is copied every time, and where XLA finds more than eight copies and scatters to do it hands
+            them, and the rest of the run, to its own thread, which all cores have to share. Compiling takes longer.
 
     Returns:
         The state and the number of rounds run, int32.
@@ -56,7 +60,7 @@ def advance(
 
     def scan(carry: tuple[jax.Array, State]) -> tuple[jax.Array, State]:
         count, state = carry
-        state, _ = lax.scan(lambda s, _: (round_of_all(s), None), state, None, length=ROUNDS_PER_SCAN)
+        state, _ = lax.scan(lambda s, _: (round_of_all(s), None), state, None, length=ROUNDS_PER_SCAN, unroll=unroll)
         return count + ROUNDS_PER_SCAN, state
 
     count, state = lax.while_loop(more, scan, (jnp.int32(0), state))
