@@ -174,7 +174,7 @@ def _advance(
 
     rebase_tile = jax.vmap(functools.partial(rebase, shape=shape), in_axes=(of_state,), out_axes=of_state)
     return _loop.advance(
-        lambda state: round_of_tile(state, model, columns), unfinished, rebase_tile(state), rounds, few
+        lambda state: round_of_tile(state, model, columns), unfinished, rebase_tile(state), rounds, few, unroll=2
     )
 
 
