@@ -312,14 +312,14 @@ def _simulate_alike(lanes: LaneSet, workers: Sequence[_loop.Worker], progress: C
                 work = tiles(shape, np.concatenate(waiting))
             else:
                 work = iter(_gathered(*left.popitem()))
-            for (tried, tile, _, _), ran in _loop.map_tiles(run, work, list(workers)):
+            for (tried, tile, begun, _), ran in _loop.map_tiles(run, work, list(workers)):
                 crowded = ran.status == LaneStatus.SLOTS_EXCEEDED
                 full = ran.status == LaneStatus.BLOCKS_EXCEEDED
                 if np.sum(crowded) > RERUN_SHARE * len(tile):
                     needs.too_few = max(needs.too_few, tried.slots)
                 if np.sum(full) > RERUN_SHARE * len(tile):
                     needs.counted = True
-                needs.requests += len(tile) * num_requests
+                needs.requests += 0 if begun else len(tile) * num_requests
                 if crowded.any():
                     wider = dataclasses.replace(tried, slots=needs.slots(tried.slots + 1, lanes.shape.slots))
                     todo.setdefault(wider, []).append(tile[crowded])
@@ -497,12 +497,12 @@ def _run_tile(set: LaneSet, records: LaneRecords, work: Work, stop: threading.Ev
                 status = _record(records, mine, state, requests, rounds, stuck, exceeded)
                 if not slow.any():
                     return Ran(status, None)
-                return Ran(status, _rest(lanes, state, rounds, slow, width))
+                return Ran(status, _rest(lanes, state, rounds, slow, int(np.argmax(done & (exceeded == 0))), width))
 
 
-def _rest(lanes: np.ndarray, state: State, rounds: np.ndarray, slow: np.ndarray, width: int) -> Rest:
-    """The slow ones of a tile."""
-    kept = [*np.flatnonzero(slow), np.argmin(slow)]
+def _rest(lanes: np.ndarray, state: State, rounds: np.ndarray, slow: np.ndarray, finished: int, width: int) -> Rest:
+    """The slow lanes of a tile, and one that has finished."""
+    kept = [*np.flatnonzero(slow), finished]
     rows = jax.tree.map(lambda axis, leaf: np.take(np.asarray(leaf), kept, axis), axes(state), state)
     return Rest(lanes[slow], rows, rounds[slow], width)
 
