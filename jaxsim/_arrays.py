@@ -7,6 +7,7 @@ because the plain form was measured to be slower (`benchmarks/README.md` has the
 * `take`, `put`, `put_min`, `put_add`   touch one element of a column, in bounds, without a batched gather;
 * `rarely`   skips an expensive pass unless some lane of the batch needs it;
 * `Pending`  reads a slot array as if a write were made that comes later;
+* `reduce_slots`, `least_of_slots`   combine all slots in a form that is vectorised over lanes;
 * `first_there`, `first_least`   find a place without a reduction of pairs;
 * `select`   is `where` without the nested call;
 * `rounded`  keeps a product from being fused into a following sum.
@@ -244,17 +245,25 @@ def slot_numbers(slots: jax.Array) -> jax.Array:
     return lax.broadcasted_iota(jnp.int32, slots.shape, 0)
 
 
+def reduce_slots(combine: Callable[[jax.Array, jax.Array], jax.Array], values: jax.Array) -> jax.Array:
+    """All slots combined (by `jnp.minimum`, `jnp.maximum` or, for whole numbers, `jnp.add`), in halves.
+
+    XLA's reduction is a loop over slots in a loop over lanes. It is vectorised only where LLVM unrolls the inner one:
+    for up to 32 slots, if what is reduced is as simple as one comparison. Else it is several times slower than this.
+    """
+    while (slots := values.shape[0]) % 2 == 0:
+        values = combine(values[: slots // 2], values[slots // 2 :])
+    return functools.reduce(combine, [values[slot] for slot in range(slots)])
+
+
 def least_of_slots(values: jax.Array) -> jax.Array:
-    """The minimum over slots, in halves: LLVM unrolls a reduction of few slots only if what is reduced is simple, and
-    a loop over slots in a loop over lanes is not vectorised."""
-    while (slots := values.shape[0]) % 2 == 0 and slots > 4:
-        values = jnp.minimum(values[: slots // 2], values[slots // 2 :])
-    return jnp.min(values, axis=0)
+    """The minimum over slots of something simple: see `reduce_slots`."""
+    return jnp.min(values, axis=0) if values.shape[0] <= 32 else reduce_slots(jnp.minimum, values)
 
 
 def first_slot(there: jax.Array) -> jax.Array:
-    """The first slot where `there` (bool, a slot array), S where none is."""
-    return jnp.min(select(there, slot_numbers(there), jnp.int32(there.shape[0])), axis=0)
+    """The first slot where `there` (bool, a slot array) is true, S where none is."""
+    return least_of_slots(select(there, slot_numbers(there), jnp.int32(there.shape[0])))
 
 
 def first_there(there: jax.Array) -> jax.Array:

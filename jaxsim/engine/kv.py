@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import select
+from jaxsim._arrays import reduce_slots, select
 
 
 class Held(NamedTuple):
@@ -47,10 +47,10 @@ def exact(context: jax.Array, decoding: jax.Array, limit: jax.Array, block_size:
     classes = 64 // bits
     width = -(-block_size // classes)
     blocks = select(decoding, ceil_div(context, block_size), 0)
-    total = jnp.sum(blocks, axis=0, dtype=jnp.int32)
+    total = reduce_slots(jnp.add, blocks)
     free = limit - total
     place = jax.lax.div(blocks * block_size - context, jnp.int32(width)).astype(jnp.int64)
-    counts = jnp.sum(select(decoding, jnp.int64(1) << (bits * place), jnp.int64(0)), axis=0)
+    counts = reduce_slots(jnp.add, select(decoding, jnp.int64(1) << (bits * place), jnp.int64(0)))
     takers, fitting = jnp.zeros_like(total), jnp.zeros_like(total)
     for nth in range(classes):
         takers = takers + ((counts >> (bits * nth)) & ((1 << bits) - 1)).astype(jnp.int32)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxsim._arrays import Pending, over_slots, phase, select
+from jaxsim._arrays import Pending, least_of_slots, over_slots, phase, select
 from jaxsim._status import LaneStatus
 from jaxsim.engine import kv
 from jaxsim.engine.compose import Here, composed, due, ends_s, f64, left, near_limit, starts_s, whole
@@ -253,7 +253,7 @@ def retire(shape: Shape, here: Here, last_key: jax.Array, slot: jax.Array, occup
 def soonest(finish_key: Pending, last_key: jax.Array) -> jax.Array:
     """The smallest finish key of a decode."""
     key = finish_key.all()
-    return jnp.min(select(key > last_key, key, NEVER), axis=0)
+    return least_of_slots(select(key > last_key, key, NEVER))
 
 
 # record --------------------------------------------------------------------------------------------------------------

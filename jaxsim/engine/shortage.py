@@ -14,11 +14,11 @@ import jax.numpy as jnp
 from jaxsim._arrays import (
     Pending,
     first_slot,
-    least_of_slots,
     phase,
     put_add,
     put_slot,
     rarely,
+    reduce_slots,
     select,
     slot_numbers,
     take,
@@ -80,7 +80,7 @@ def last_admitted(shape: Shape, here: Here, needed: jax.Array, slots: Slots, las
     def find(key: jax.Array, packed: jax.Array, last: jax.Array, iteration: jax.Array, leaving: jax.Array) -> jax.Array:
         decoding = (key[:-1] > last) & (key[:-1] < NEVER)
         lingers = (key[:-1] <= last) & ((key[:-1] >> shape.slot_bits) == iteration) & leaving
-        return jnp.max(select(decoding | lingers, _ticket(shape, packed[:-1]), -1), axis=0)
+        return reduce_slots(jnp.maximum, select(decoding | lingers, _ticket(shape, packed[:-1]), -1))
 
     none = _no_ticket(shape)
     ticket = rarely(needed, find, none, slots.finish_key, slots.request, last_key, here.iteration, leaving)
@@ -93,13 +93,12 @@ def first_preempted(shape: Shape, preempted: jax.Array, finish_key: Pending, occ
     """The preempted request at the front of the queue, where there is one."""
     none = _no_ticket(shape)
 
-    def find(keys: jax.Array, packed: jax.Array, written: jax.Array) -> jax.Array:
-        there = (keys[:-1] == NEVER) & (slot_numbers(keys[:-1]) != written)
-        return least_of_slots(select(there, _ticket(shape, packed[:-1]), none))
+    def find(keys: jax.Array, packed: jax.Array, place: jax.Array, key: jax.Array, request: jax.Array) -> jax.Array:
+        ticket = _ticket(shape, Pending(packed, place, request).all())
+        return reduce_slots(jnp.minimum, select(Pending(keys, place, key).all() == NEVER, ticket, none))
 
-    slots = (finish_key.slots, occupant.slots, finish_key.place)
-    elsewhere = rarely(preempted > 0, find, none, *slots)
-    slot = _slot(shape, _sooner_ticket(shape, elsewhere, finish_key.place, finish_key.value, occupant.value))
+    slots = (finish_key.slots, occupant.slots, finish_key.place, finish_key.value, occupant.value)
+    slot = _slot(shape, rarely(preempted > 0, find, none, *slots))
     request, known = unpack(occupant.at(slot))
     return _victim(shape, slot, request, known, jnp.bool_(False))
 
@@ -114,16 +113,6 @@ def _no_ticket(shape: Shape) -> jax.Array:
     """Larger than every ticket; its slot bits are not those of a slot that is looked at."""
     largest = (shape.num_requests + 1) << shape.slot_bits
     return jnp.int32(2**31 - 1) if largest < 2**31 else jnp.int64(2**62 - 1)
-
-
-@phase
-def _sooner_ticket(
-    shape: Shape, elsewhere: jax.Array, slot: jax.Array, key: jax.Array, occupant: jax.Array
-) -> jax.Array:
-    """The smaller of a ticket and that of the slot that is written, if a preempted request is written to it."""
-    ticket = (occupant >> 32).astype(elsewhere.dtype) << shape.slot_bits | slot.astype(elsewhere.dtype)
-    there = (key == NEVER) & (slot < shape.slots)
-    return jnp.minimum(elsewhere, select(there, ticket, _no_ticket(shape)))
 
 
 @phase
