@@ -18,25 +18,23 @@ then a plain vector operation over lanes.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-try:
-    from jax.experimental.xla_metadata import set_xla_metadata
-except ImportError:  # an optimisation hint: without it the same program runs, only slower
-    set_xla_metadata = None  # type: ignore[assignment]
+from jaxsim._kernels import marked
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _IN_BOUNDS: dict[str, Any] = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 """An index is neither checked nor counted from the end."""
 
 
-def phase(function: F) -> F:
+def phase(function: Callable[P, R]) -> Callable[P, R]:
     """Make `function` a fusion barrier: its operations are compiled as calls of their own.
 
     XLA fuses a whole round into its consumers and recomputes shared producer chains once per output; as separate calls
@@ -46,13 +44,14 @@ def phase(function: F) -> F:
     jitted = jax.jit(function)
 
     @functools.wraps(function)
-    def call(*args: Any) -> Any:
-        if set_xla_metadata is None or jax.default_backend() != "cpu":  # a call costs a GPU a launch, and saves nothing
-            return function(*args)
-        with set_xla_metadata(inlineable="false"):
-            return jitted(*args)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if jax.default_backend() != "cpu":  # a call costs a GPU a launch, and saves nothing
+            return function(*args, **kwargs)
+        with marked(inlineable="false"):
+            result: R = jitted(*args, **kwargs)
+        return result
 
-    return call  # type: ignore[return-value]
+    return call
 
 
 def select(condition: Any, if_true: Any, if_false: Any) -> jax.Array:
@@ -209,7 +208,7 @@ class Pending(NamedTuple):
         return put_slot(self.slots, self.place, self.value)
 
 
-def over_slots(function: F) -> F:
+def over_slots(function: Callable[P, R]) -> Callable[P, R]:
     """A phase over slot arrays, whose reductions are along their first axis.
 
     The function must work for one lane (slot arrays `[S]`, scalars) and, unchanged, for many (slot arrays `[S, lanes]`,
@@ -218,14 +217,16 @@ def over_slots(function: F) -> F:
     80 turned). Arguments and results may be pytrees; leaves that are the same for all lanes stay as they are.
     """
 
+    over_arrays: Callable[..., Any] = function
+
     @custom_vmap
     def one(*args: Any) -> Any:
-        return function(*args)
+        return over_arrays(*args)
 
     @one.def_vmap
     def _(batch: int, batched: Any, *args: Any) -> tuple[Any, Any]:
         turned = jax.tree.map(lambda of, x: x.T if of and x.ndim == 2 else x, tuple(batched), args)
-        result = phase(function)(*turned)
+        result = phase(over_arrays)(*turned)
 
         def back(x: jax.Array) -> jax.Array:  # one that does not depend on the lane may have no lane axis
             return x.T if x.ndim == 2 else jnp.broadcast_to(x, (batch,)) if x.ndim == 0 else x
@@ -233,7 +234,12 @@ def over_slots(function: F) -> F:
         result = jax.tree.map(back, result)
         return result, jax.tree.map(lambda _: True, result)
 
-    return one  # type: ignore[return-value]
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = one(*args, **kwargs)
+        return result
+
+    return call
 
 
 def _lanes_last(batched: list[bool], args: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:

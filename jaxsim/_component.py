@@ -92,7 +92,12 @@ def _is_number(value: Any) -> bool:
 
 def registry(*classes: type[T]) -> Mapping[str, type[T]]:
     """The components of one folder by their `kind`: what the scenario schema, the docs and the contract tests read."""
-    return types.MappingProxyType({cls.__dataclass_fields__["kind"].default: cls for cls in classes})  # type: ignore[attr-defined]
+    return types.MappingProxyType({_kind_of(cls): cls for cls in classes})
+
+
+def _kind_of(cls: type) -> str:
+    assert dataclasses.is_dataclass(cls)
+    return next(str(field.default) for field in dataclasses.fields(cls) if field.name == "kind")
 
 
 def check(owner: Any, field: str, holds: Callable[[Any], bool], must: str) -> None:

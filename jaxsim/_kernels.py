@@ -16,15 +16,11 @@ import contextvars
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import jax
 from jax.extend import core
-
-try:
-    from jax.experimental.xla_metadata import set_xla_metadata
-except ImportError:
-    set_xla_metadata = None  # type: ignore[assignment]
 
 State = TypeVar("State")
 
@@ -49,12 +45,21 @@ _VIEWS = frozenset(("expand_dims", "reshape", "squeeze", "transpose"))
 """Primitives that say how a buffer is looked at."""
 
 
+def marked(**marks: str) -> AbstractContextManager[object]:
+    """In here, operations carry marks for XLA. Should JAX drop them, the same program runs, only slower."""
+    try:
+        from jax.experimental.xla_metadata import set_xla_metadata
+    except ImportError:
+        return contextlib.nullcontext()
+    return set_xla_metadata(**marks)
+
+
 _split = contextvars.ContextVar("_split", default=False)
 
 
 def merges(platform: str) -> bool:
     """Whether rounds on this platform are compiled into few kernels. `JAXSIM_FEW_KERNELS=0` switches it off."""
-    tested = jax.__version_info__[:2] == _TESTED and set_xla_metadata is not None
+    tested = jax.__version_info__[:2] == _TESTED
     wanted = os.environ.get("JAXSIM_FEW_KERNELS", "1") != "0" and os.environ.get("NPROC") == "1" and not _split.get()
     return platform == "cpu" and tested and wanted
 
@@ -142,14 +147,14 @@ def _as_one(function: Callable[..., list[jax.Array]]) -> Callable[..., list[jax.
     body = jax.jit(function)
 
     def whole(*args: jax.Array) -> list[jax.Array]:
-        with set_xla_metadata(inlineable="false"):
+        with marked(inlineable="false"):
             return body(*args)
 
-    marked = jax.jit(whole)
+    jitted = jax.jit(whole)
 
     def call(*args: jax.Array) -> list[jax.Array]:
-        with set_xla_metadata(inlineable="false", xla_cpu_small_call="true"):
-            return marked(*args)
+        with marked(inlineable="false", xla_cpu_small_call="true"):
+            return jitted(*args)
 
     return call
 

@@ -33,11 +33,15 @@ class Answer(abc.ABC):
     warnings: Sequence[str]
     """What to know before trusting it."""
 
-    incomplete: bool = False
-    """Some simulation behind it stopped early."""
+    @property
+    def incomplete(self) -> bool:
+        """Some simulation behind it stopped early."""
+        return False
 
-    interrupted: bool = False
-    """The user stopped it; it covers what had finished."""
+    @property
+    def interrupted(self) -> bool:
+        """The user stopped it; it covers what had finished."""
+        return False
 
     @property
     @abc.abstractmethod

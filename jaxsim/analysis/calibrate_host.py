@@ -30,6 +30,7 @@ class CalibrateHostAnswer(Answer):
 
     Attributes:
         latency: the scenario's latency with the fitted constant.
+        host_s: that constant, the seconds that the host adds to an iteration.
         source: the measured requests.
         before: measured against simulated without it.
         after: measured against simulated with it.
@@ -38,15 +39,11 @@ class CalibrateHostAnswer(Answer):
     question: ClassVar[str] = "calibrate"
 
     latency: AbstractLatency
+    host_s: float
     source: str
     before: ValidationAnswer
     after: ValidationAnswer
     warnings: tuple[str, ...] = ()
-
-    @property
-    def host_s(self) -> float:
-        """Seconds that the host adds to an iteration."""
-        return float(self.latency.host_s)  # type: ignore[attr-defined]
 
     @property
     def sentences(self) -> Sequence[str]:
@@ -143,9 +140,9 @@ def calibrate_host(
     for tries in range(MOST_TRIES):
         if progress:
             progress((tries + 1) / MOST_TRIES)
-        latency, after = at(host_s)
+        tried, (latency, after) = host_s, at(host_s)
         error = after.error("tpot_s", "mean")
         if abs(error) < TOLERANCE or error == last[1]:
             break
         last, host_s = (host_s, error), max(0.0, host_s - error * (host_s - last[0]) / (error - last[1]))
-    return CalibrateHostAnswer(latency, measured.path, before, after, tuple(after.warnings))
+    return CalibrateHostAnswer(latency, tried, measured.path, before, after, tuple(after.warnings))

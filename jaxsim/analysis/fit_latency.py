@@ -5,7 +5,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -58,7 +58,8 @@ class LinearFit(Fit):
                 total = total + parameters[name] * terms[term]
             return total
 
-        return Fitted(seconds, Linear(**parameters), parameters)  # type: ignore[arg-type]
+        numbers: dict[str, Any] = dict(parameters)
+        return Fitted(seconds, Linear(**numbers), parameters)
 
 
 def _short(value: float) -> float:
@@ -127,9 +128,8 @@ class RooflineFit(Fit):
             prefill = kernels.get("prefill_attention", before.prefill_attention)
             assert prefill is not None
             kernels["prefill_attention"] = replace(prefill, memory=kernels["decode_attention"].memory)
-        efficiency = replace(before, mixed_layer_s=values["efficiency.mixed_layer_s"])
-        efficiency = replace(efficiency, **kernels)  # type: ignore[arg-type]
-        return replace(self.clock, efficiency=efficiency, host_s=values["host_s"])
+        changed: dict[str, Any] = {**kernels, "mixed_layer_s": values["efficiency.mixed_layer_s"]}
+        return replace(self.clock, efficiency=replace(before, **changed), host_s=values["host_s"])
 
     def fit(self, samples: Samples) -> Fitted:
         """See `Fit.fit`."""

@@ -163,6 +163,8 @@ class IterationAnswer(Answer):
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """The roofline: achieved FLOP/s of each operator over its FLOP per byte, below the peaks of the device."""
+        from matplotlib.collections import PathCollection
+
         ax = new_axes(ax, 8.0, 5.0)
         device = self.clock.device
         drawn = [operator for operator in self.operators if operator.flops and operator.bytes]
@@ -195,7 +197,8 @@ class IterationAnswer(Answer):
             loc="lower right",
         )
         for handle in legend.legend_handles:
-            handle.set_sizes([40])  # type: ignore[union-attr]
+            assert isinstance(handle, PathCollection)
+            handle.set_sizes([40])
         ax.set(
             xscale="log",
             yscale="log",

@@ -72,12 +72,12 @@ class SweepAnswer(Answer):
     warnings: tuple[str, ...] = ()
 
     @property
-    def incomplete(self) -> bool:  # type: ignore[override]
+    def incomplete(self) -> bool:
         """See `Answer`."""
         return any(summary["seeds_incomplete"] for summary in self.summaries)
 
     @property
-    def interrupted(self) -> bool:  # type: ignore[override]
+    def interrupted(self) -> bool:
         """See `Answer`."""
         return len(self.summaries) < self.points
 

@@ -4,7 +4,6 @@ import argparse
 import difflib
 import math
 import re
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from jaxsim.config.errors import choices
@@ -20,9 +19,9 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any):
         super().__init__(**options, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
 
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> tuple[Any, list[str]]:
         """As in the base class, but words that are not known are an error of the command that they were given to."""
-        known, unknown = super().parse_known_args(args, namespace)
+        known, unknown = super().parse_known_args(*args, **kwargs)
         if unknown:
             near = difflib.get_close_matches(unknown[0], self._option_string_actions, n=1)
             self.error(f"unknown argument {unknown[0]}" + (f"; did you mean {near[0]}?" if near else ""))

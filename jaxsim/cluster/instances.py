@@ -75,7 +75,7 @@ class InstanceGroup:
     def reach(self, prompt_tokens: np.ndarray, output_tokens: np.ndarray) -> Reach:
         """The largest batches that requests `[R, N]` can form here."""
         known = int((prompt_tokens.astype(np.int64) + self.policy.emitted(prompt_tokens, output_tokens)).max()) - 1
-        seqs = min(getattr(self.policy, "max_num_seqs", np.inf), prompt_tokens.shape[1])
+        seqs = min(self.policy.max_num_seqs, prompt_tokens.shape[1])
         tokens = min(getattr(self.policy, "max_num_batched_tokens", np.inf), seqs * (known + 1))
         return Reach(
             new_tokens=max(tokens, seqs),

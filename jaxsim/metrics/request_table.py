@@ -1,6 +1,7 @@
 """What happened to each request, as columns, and the latencies that follow from them."""
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -55,7 +56,7 @@ class RequestTable:
     preemptions: np.ndarray
     cached_tokens: np.ndarray
     status: np.ndarray
-    class_index: np.ndarray = None  # type: ignore[assignment]
+    class_index: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((), np.int32))
     kv_asked_s: np.ndarray | None = None
     kv_granted_s: np.ndarray | None = None
     kv_started_s: np.ndarray | None = None
@@ -64,8 +65,8 @@ class RequestTable:
 
     def __post_init__(self) -> None:
         shape = self.arrival_s.shape
-        if self.class_index is None:
-            object.__setattr__(self, "class_index", np.broadcast_to(np.int32(0), shape))
+        if self.class_index.ndim == 0:  # all are of one class
+            object.__setattr__(self, "class_index", np.broadcast_to(self.class_index, shape))
         if len(shape) != 2 or self.seed.shape != shape[:1]:
             raise ValueError(f"arrival_s must be [seeds, requests] and seed [seeds], not {shape} and {self.seed.shape}")
         for name, column in self._columns().items():
@@ -117,7 +118,7 @@ class RequestTable:
         """
         if self.kv_asked_s is None:
             return {}
-        stamps = [
+        stamps = (
             np.where(np.isnan(self.kv_asked_s), np.nan, self.arrival_s),
             self.first_scheduled_s,
             self.kv_asked_s,
@@ -125,8 +126,9 @@ class RequestTable:
             self.kv_started_s,
             self.kv_landed_s,
             self.decode_scheduled_s,
-        ]
-        return {name: b - a for name, a, b in zip(BREAKDOWN, stamps, stamps[1:], strict=False)}  # type: ignore[operator]
+        )
+        spans = itertools.pairwise(stamp for stamp in stamps if stamp is not None)
+        return {name: end_s - start_s for name, (start_s, end_s) in zip(BREAKDOWN, spans, strict=True)}
 
     @property
     def ttft_with_transfer_s(self) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxsim._component import check, component
 from jaxsim.specs._facts import read_table, unknown
@@ -199,11 +199,11 @@ def model_table() -> Mapping[str, ModelSpec]:
 def _of_row(row: Mapping[str, str]) -> ModelSpec:
     given = {key: value for key, value in row.items() if key not in ("hugging_face", "source", "note")}
     texts = ("name", "dtype", "expert_dtype")
-    values = {
+    values: dict[str, Any] = {
         key: value if key in texts else value == "true" if key == "tied_embeddings" else int(value)
         for key, value in given.items()
     }
-    return ModelSpec(**values)  # type: ignore[arg-type]
+    return ModelSpec(**values)
 
 
 @functools.cache

@@ -172,7 +172,11 @@ class AbstractPolicy(abc.ABC):
     kind: str
     """Its name in a scenario."""
     queue_order: str
-    max_num_seqs: int
+
+    @property
+    def max_num_seqs(self) -> int:
+        """The most requests running at once: a field of most policies, without limit by default."""
+        return 2**30
 
     @property
     def batches_in_flight(self) -> int:

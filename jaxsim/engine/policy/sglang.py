@@ -77,7 +77,7 @@ class Sglang(AbstractPolicy):
         check_positive(self, "conservativeness")
 
     @property
-    def max_num_seqs(self) -> int:  # type: ignore[override]
+    def max_num_seqs(self) -> int:
         """The field's name for `max_running_requests`."""
         return self.max_running_requests
 

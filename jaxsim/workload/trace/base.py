@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import types
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -27,7 +28,7 @@ class TraceFormat(abc.ABC):
 
     name: ClassVar[str]
     required: ClassVar[Mapping[str, Field]]
-    optional: ClassVar[Mapping[str, Field]] = {}
+    optional: Mapping[str, Field] = types.MappingProxyType({})
     spellings: ClassVar[Mapping[str, Sequence[str]]] = {}
     ignored: ClassVar[Sequence[str]] = ()
 

@@ -52,7 +52,7 @@ class MappedColumns(TraceFormat):
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns = columns
-        self.optional = {name: self._field(name) for name in columns}  # type: ignore[misc]
+        self.optional = {name: self._field(name) for name in columns}
 
     def _field(self, name: str) -> Field:
         timed = _TIMED.fullmatch(name)

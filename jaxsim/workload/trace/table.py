@@ -130,8 +130,8 @@ def read_columns(table: Table, fields: Mapping[str, Field], skip_invalid: bool) 
     if len(invalid) == count:
         first = str(invalid[0]).removeprefix(f"{table.path}: ")
         raise TraceError(f"{table.path}: none of the {count:,} rows is valid; the first: {first}")
-    rows = range(count)
+    rows: Sequence[int] = range(count)
     if invalid:
-        rows = [row for row in rows if row not in invalid]  # type: ignore[assignment]
+        rows = [row for row in rows if row not in invalid]
         values = {column: [of[row] for row in rows] for column, of in values.items()}
     return Columns(table, values, rows, tuple(str(error) for _, error in sorted(invalid.items())))
