@@ -14,7 +14,7 @@ from jax import lax
 from jaxsim._kernels import few_kernels
 
 if os.environ.get("JAXSIM_SETTLED"):  # `cli.process.settle`
-    # each worker computes in its own thread: XLA's thread would be one for all
+    # each worker starts its programs in its own thread: XLA's thread would be one for all
     jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 State = TypeVar("State")

@@ -7,7 +7,7 @@ import os
 
 from hypothesis import settings
 
-os.environ.setdefault("NPROC", "1")  # before JAX starts
+os.environ["NPROC"] = "1"  # before JAX starts
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)

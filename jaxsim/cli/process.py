@@ -13,8 +13,10 @@ def settle() -> None:
     XLA's thread pool gets one thread (it reads the number of cores from NPROC). jaxsim has a stream of its own on every
     core, and handing kernels to a pool beside them costs more than it saves: 3.7 against 5.3 million requests/s a core.
 
-    Programs run in the thread that asks for them (`jaxsim._loop` sees to that): else that one thread of the pool would
-    run those of all cores, one after the other.
+    Only with one thread are rounds compiled into few kernels (`jaxsim._kernels`).
+
+    Programs start in the thread that asks for them (`jaxsim._loop` sees to that): else that one thread of the pool
+    would run those of all cores, one after the other.
 
     Memory that was freed is kept for the next tile, rather than given back and cleared page by page: 5.9 against 6.6
     million requests/s.

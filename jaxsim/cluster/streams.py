@@ -12,6 +12,7 @@ from jaxsim.cluster.instances import InstanceGroup
 from jaxsim.cluster.routing import StaticRouter
 from jaxsim.cluster.served import Fleet, FleetRecords
 from jaxsim.engine import lanes
+from jaxsim.engine.lane_arrays import LaneRecords, LaneRequests, LaneSet
 from jaxsim.engine.policy import StreamPolicy
 from jaxsim.engine.record import ITL_BINS
 from jaxsim.engine.shape import Shape
@@ -80,7 +81,7 @@ class _GroupLanes:
 
     group: InstanceGroup
     streams: np.ndarray | None
-    lanes: lanes.LaneSet
+    lanes: LaneSet
 
 
 def _lanes_of(fleet: Fleet, instance: np.ndarray) -> list[_GroupLanes]:
@@ -101,7 +102,7 @@ def _lanes_of(fleet: Fleet, instance: np.ndarray) -> list[_GroupLanes]:
         place = np.minimum(streams, count - 1)
         prompt_tokens = np.where(there, requests.prompt_tokens[seed, place], 0)
         emitted = group.policy.emitted(prompt_tokens, requests.output_tokens[seed, place])
-        served = lanes.LaneRequests(
+        served = LaneRequests(
             arrival_s=np.where(there, requests.arrival_s[seed, place] + group.front_end_s, np.inf),
             prompt_tokens=prompt_tokens,
             output_tokens=np.where(there, emitted, 0).astype(np.int32),
@@ -118,19 +119,19 @@ def _single(fleet: Fleet, group: InstanceGroup) -> _GroupLanes:
     if group.policy.emitted(*longest) < longest[1]:  # else no other stops early, either
         emitted = group.policy.emitted(requests.prompt_tokens, emitted)
     arrival_s = requests.arrival_s + group.front_end_s if group.front_end_s else requests.arrival_s
-    served = lanes.LaneRequests(arrival_s, requests.prompt_tokens, emitted.astype(np.int32, copy=False))
+    served = LaneRequests(arrival_s, requests.prompt_tokens, emitted.astype(np.int32, copy=False))
     return _GroupLanes(group, None, _lane_set(group, served, fleet.leap))
 
 
-def _lane_set(group: InstanceGroup, served: lanes.LaneRequests, leap: bool) -> lanes.LaneSet:
+def _lane_set(group: InstanceGroup, served: LaneRequests, leap: bool) -> LaneSet:
     width = served.arrival_s.shape[1]
     most_slots = min(group.most_seqs, width)
     kv = _kv_mode(group, served, most_slots)
     shape = Shape(num_requests=width, slots=most_slots, block_size=group.block_size, kv=kv, leap=leap)
-    return lanes.LaneSet(group.model(), served, shape)
+    return LaneSet(group.model(), served, shape)
 
 
-def _collect(fleet: Fleet, instance: np.ndarray, found: list[tuple[_GroupLanes, lanes.LaneRecords]]) -> FleetRecords:
+def _collect(fleet: Fleet, instance: np.ndarray, found: list[tuple[_GroupLanes, LaneRecords]]) -> FleetRecords:
     """What the groups' lanes recorded, in the order of the requests; per seed added up."""
     if len(found) == 1 and found[0][0].streams is None:
         of, records = found[0]
@@ -163,7 +164,7 @@ def _empty(fleet: Fleet, instance: np.ndarray) -> FleetRecords:
     )
 
 
-def _add_group(into: FleetRecords, of: _GroupLanes, records: lanes.LaneRecords) -> None:
+def _add_group(into: FleetRecords, of: _GroupLanes, records: LaneRecords) -> None:
     assert of.streams is not None
     seeds, count = into.instance.shape
     there = of.streams < count
@@ -183,7 +184,7 @@ def _add_group(into: FleetRecords, of: _GroupLanes, records: lanes.LaneRecords) 
 
 
 def _kv_mode(
-    group: InstanceGroup, requests: lanes.LaneRequests, most_slots: int
+    group: InstanceGroup, requests: LaneRequests, most_slots: int
 ) -> Literal["unlimited", "watched", "counted"]:
     """How closely to look at the KV pool: not at all if the largest requests that may run together fit; if it is large
     against one request it is probably never full, and watching is enough to know."""

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,11 +74,15 @@ def _compiled(
 
     try:
         return attempt()
-    except jax.errors.JaxRuntimeError:
+    except jax.errors.JaxRuntimeError as error:
         if not merges(device.platform):
             raise
-        with many_kernels():  # a component uses something that XLA cannot compile into a larger kernel
-            return attempt()
+        with many_kernels():
+            program = attempt()
+        warnings.warn(
+            f"XLA cannot compile this in few kernels, so it runs slower: {error}", RuntimeWarning, stacklevel=2
+        )
+        return program
 
 
 def _mappings_run_out() -> bool:

@@ -16,9 +16,11 @@ from jaxsim._status import LaneStatus
 from jaxsim.engine.fleet import round as fleet_round
 from jaxsim.engine.fleet.shape import FleetShape
 from jaxsim.engine.fleet.state import Fleet, Requests, State, axes, finished, initial
-from jaxsim.engine.lanes import Stopped, as_slice, next_width
+from jaxsim.engine.lane_arrays import as_slice
+from jaxsim.engine.lanes import next_width
 from jaxsim.engine.programs import PROGRAMS
 from jaxsim.engine.record import ITL_BINS
+from jaxsim.engine.tile import Stopped
 
 LANES_PER_TILE = 64
 """Lanes side by side on a core. Measured 2.8 microseconds a round and lane with 64 slots; 3.8 at 16, 3.0 at 32, 5.5 at
