@@ -269,7 +269,7 @@ def least_of_slots(values: jax.Array) -> jax.Array:
 
 def first_slot(there: jax.Array) -> jax.Array:
     """The first slot where `there` (bool, a slot array) is true, S where none is."""
-    return least_of_slots(select(there, slot_numbers(there), jnp.int32(there.shape[0])))
+    return reduce_slots(jnp.minimum, select(there, slot_numbers(there), jnp.int32(there.shape[0])))
 
 
 def first_there(there: jax.Array) -> jax.Array:

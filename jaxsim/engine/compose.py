@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxsim._arrays import first_slot, over_slots, phase, select
+from jaxsim._arrays import least_of_slots, over_slots, phase, select, slot_numbers
 from jaxsim.engine import kv
 from jaxsim.engine.policy.stream import Offer
 from jaxsim.engine.shape import Shape
@@ -262,7 +262,8 @@ def gone_key(shape: Shape, here: Here, last_key: jax.Array) -> jax.Array:
 @over_slots
 def free_slot(finish_key: jax.Array, last_key: jax.Array) -> jax.Array:
     """The first free slot, S when there is none."""
-    return first_slot(finish_key[:-1] <= last_key)
+    free = finish_key[:-1] <= last_key
+    return least_of_slots(select(free, slot_numbers(free), jnp.int32(free.shape[0])))
 
 
 class Victim(NamedTuple):

@@ -26,7 +26,7 @@ TIGHT = parse_scenario(
                 }
             ]
         },
-        "monte_carlo": {"seeds": 44},
+        "monte_carlo": {"seeds": 128},
     }
 )
 
@@ -36,7 +36,7 @@ def simulated(lanes_per_tile: int) -> tuple[Result, int]:
     gather = mock.Mock(wraps=lanes._gathered)
     with (
         mock.patch.object(lanes, "LANES_PER_TILE", lanes_per_tile),
-        mock.patch.object(lanes, "LANE_COUNTS", (8, 64)),
+        mock.patch.object(lanes, "LANE_COUNTS", (16, 128)),
         mock.patch.object(lanes, "_gathered", gather),
     ):
         result = run(TIGHT, devices=1)
@@ -44,8 +44,8 @@ def simulated(lanes_per_tile: int) -> tuple[Result, int]:
 
 
 def test_records_do_not_depend_on_who_is_gathered():
-    together, none = simulated(64)
-    apart, moved = simulated(8)
+    together, none = simulated(128)
+    apart, moved = simulated(16)
     assert none == 0 and moved > 20
     assert np.sum(together.requests.preemptions) > 100
     for name in ("first_scheduled_s", "first_token_s", "finish_s", "preemptions"):
